@@ -13,7 +13,7 @@ pub(crate) fn dialled(
     advertise: Option<SocketAddr>,
 ) -> Result<SocketAddr, (SocketAddr, &'static str)> {
     let addr = canonical(advertise.unwrap_or(bind));
-    // Peers are told no scope, which would mean something else to them.
+    // Peers get no scope, which would mean something else to them.
     let told = SocketAddr::new(addr.ip(), addr.port());
     match undialable(canonical(bind).ip(), told) {
         Some(problem) => Err((addr, problem)),

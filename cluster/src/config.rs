@@ -20,8 +20,8 @@ pub struct Config {
     /// The address that peers dial, by which they know this node and of which its certificate is;
     /// that of `bind` by default. For nodes behind an address translation, and in containers. Port
     /// 0 stands for the one that is bound. It is the address of one host (not `0.0.0.0`, nor for
-    /// multicast or broadcast, nor a link-local one of IPv6: peers are told no scope), and of the
-    /// family of `bind`, unless that is `[::]`. IPv4 addresses that are written as IPv6
+    /// multicast or broadcast, nor a link-local one of IPv6: peers get no scope), and of the family
+    /// of `bind`, unless that is `[::]`. IPv4 addresses that are written as IPv6
     /// (`::ffff:192.0.2.1`) are IPv4 addresses.
     pub advertise: Option<SocketAddr>,
     /// Nodes of the cluster (seeds): all of them, or some. Every node may be given the same list,

@@ -32,8 +32,8 @@ const OF_LIMITER: u64 = 1 << 63;
 /// What a key can owe for what other nodes send, in burst tolerances: charges after the fact may go
 /// beyond the burst.
 const MAX_TOLERANCES: u64 = 16;
-/// The least burst tolerance for that, in nanoseconds; [`MAX_TOLERANCES`] of it are an hour. Those
-/// who wait in a line consume ahead, by as long as they wait, and what all nodes admit before they
+/// The least burst tolerance for that, in nanoseconds; [`MAX_TOLERANCES`] of it are an hour. Calls
+/// that wait in a line consume ahead, by as long as they wait, and what all nodes admit before they
 /// know of each other may be many times a short burst: all of it is paid back.
 const LEAST_TOLERANCE: Nanos = 225_000_000_000;
 /// How long a word without a limiter may last, at least, before it makes room for another one, in
@@ -438,7 +438,7 @@ pub(crate) fn most_debt(limit: u64, tolerance: Option<Nanos>) -> Nanos {
             tolerance.max(LEAST_TOLERANCE).saturating_mul(MAX_TOLERANCES)
         }
         // A key may be in debt under another quota as well, but no quota takes longer to refill.
-        // The id says what its quota takes, but whoever sends it chooses the id.
+        // The id says what its quota takes, but it is chosen by the node that sends it.
         _ => nanos(MAX_BURST_TOLERANCE),
     }
 }

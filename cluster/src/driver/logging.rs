@@ -31,7 +31,7 @@ pub(super) fn left_unacknowledged() {
         have not received is lost for them");
 }
 
-/// The node has ended, and nobody asked it to.
+/// The node has ended without having been asked to.
 pub(super) fn failed() {
     error!(target: TARGET, "this node's gossip has ended by a failure, such as a panic: from here \
         on it decides alone, and nothing but a restart changes that");
@@ -57,17 +57,17 @@ pub(super) struct EventLog {
 }
 
 impl EventLog {
-    /// When there is something to say of lines that were left out.
+    /// When lines that were left out are to be counted.
     pub(super) fn due(&self) -> Option<Instant> {
         self.members.due()
     }
 
-    /// Says what is due.
+    /// Logs what is due.
     pub(super) fn on_time(&mut self) {
         self.count_left_out(Some(Instant::now()));
     }
 
-    /// Says what would be due later. Where it is dropped, it does so by itself.
+    /// Logs what would be due later. Where it is dropped, it does so by itself.
     pub(super) fn at_end(&mut self) {
         self.count_left_out(None);
     }
@@ -205,7 +205,7 @@ fn log_member(line: MemberLine, id: &NodeId, of_kind: &LeftOut) {
     }
 }
 
-/// Lines about members that were left out, where none of their kind is said.
+/// Lines about members that were left out, where none of their kind is logged.
 fn log_left_out(line: MemberLine, of_kind: &LeftOut) {
     let (left_out, last) = (of_kind.lines, of_kind.last().map(display));
     if line.is_warning() {

@@ -1,9 +1,9 @@
 //! From names to addresses: by the system's resolver, or by DNS servers of the operator's choice.
 //!
 //! The system's resolver may take longer than an answer is waited for, and each time: as where the
-//! first of its servers is down. So a question that is given up keeps its thread and its place, its
-//! name is asked no other one until it is answered, and the answer counts for who asks next: at
-//! once, if that waits for it, or where a new question is not answered in time either.
+//! first of its servers is down. So a question that is given up keeps its thread and its place, no
+//! other one is asked about its name until it is answered, and the answer counts for the next
+//! look-up: at once, if that waits for it, or where a new question is not answered in time either.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -55,7 +55,7 @@ pub(super) struct Resolver {
     begin: Begin,
     /// One for each thread that may wait.
     places: Arc<Semaphore>,
-    /// Questions to the system by name, of which nobody has taken the answer.
+    /// Questions to the system by name, whose answers have not been taken yet.
     asked: Mutex<BTreeMap<String, Question>>,
 }
 

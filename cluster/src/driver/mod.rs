@@ -212,7 +212,7 @@ impl Driver {
         if has_failed {
             self.shared.cut_off();
         }
-        // Dropped first, so that who finds the node ended sees it as it is then.
+        // Dropped first, so that a caller that finds the node ended sees it as it is then.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(self)));
         if has_failed {
             let _ = catch_unwind(logging::failed);

@@ -110,7 +110,7 @@ async fn the_time_alone_goes_on_between_two_views() {
     }
 }
 
-/// It joins anew: who waits goes on once it has joined the other cluster.
+/// It joins anew: a caller that waits goes on once it has joined the other cluster.
 #[tokio::test]
 async fn a_node_that_starts_over_has_not_joined() {
     let shared = Shared::new(addr(), Keys::new([0; 16]), Instant::now());

@@ -154,7 +154,8 @@ mod tests {
         }
     }
 
-    /// Runs a node that ends at once: whether what its links hold is closed when a caller is told.
+    /// Runs a node that ends at once: whether what its links hold is closed when a caller
+    /// learns of it.
     async fn is_closed_when_told(takes: Duration) -> bool {
         let is_closed = Arc::new(AtomicBool::new(false));
         let held = Held { is_closed: Arc::clone(&is_closed), takes };

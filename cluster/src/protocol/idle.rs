@@ -51,7 +51,7 @@ const READING: i64 = 50_000;
 /// Two nodes that reset a key at once give back the same twice: what a third one sends as consumed
 /// since a time within this after that is taken for it, if it is about as much.
 const MISREAD: i64 = 2_000_000;
-/// A key that nobody used for this long makes room too: what it owes may take years to drain.
+/// A key that was not used for this long makes room too: what it owes may take years to drain.
 const KEEP_UNUSED: Nanos = 10 * SECOND;
 /// How often keys that have drained make room, at most.
 const SWEEP_EVERY: Nanos = SECOND / 10;

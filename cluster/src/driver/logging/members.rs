@@ -1,12 +1,12 @@
-//! Which lines about members are said, each kind by itself, and what is said of the others.
+//! Which lines about members are logged, each kind by itself, and what is logged of the others.
 //!
 //! A line is one of these:
-//! * The first of its address in [`FORGOTTEN_AFTER`]: it is said while [`AT_ONCE`] of these are
+//! * The first of its address in [`FORGOTTEN_AFTER`]: it is logged while [`AT_ONCE`] of these are
 //!   not exceeded, so it waits for none but those of as many other addresses.
 //! * A further one, as of two nodes with one address, which join in turn for as long as both run:
 //!   an address has one in [`EVERY`], and all together as many as of the former kind.
 //!
-//! Each that is left out is counted by the next line that is said, or by one of its own once
+//! Each that is left out is counted by the next line that is logged, or by one of its own once
 //! [`EVERY`] has passed. What is kept is bounded whatever the number of members.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -24,15 +24,15 @@ use crate::member::MemberState;
 const AT_ONCE: u32 = 32;
 /// Between two lines of one address, and until what was left out is counted.
 const EVERY: Duration = Duration::from_secs(10);
-/// An address of which there was nothing to say for so long is as good as new.
+/// An address of which there was nothing to log for this long is as good as new.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(300);
 /// Addresses that are known to have had a line of one kind, at most: the one of which there was
-/// nothing to say for the longest makes room.
+/// nothing to log for the longest makes room.
 const MAX_KNOWN: usize = 256;
 /// Addresses that are named of lines that were left out, at most: the last ones.
 const MAX_NAMED: usize = 8;
 
-/// What is said of a member.
+/// What is logged of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum MemberLine {
     Joined,
@@ -113,7 +113,7 @@ impl fmt::Display for Last {
 pub(super) struct MemberLog(BTreeMap<MemberLine, Kind>);
 
 impl MemberLog {
-    /// Whether to say a line: then with those of its kind that were left out.
+    /// Whether to log a line: then with those of its kind that were left out.
     pub(super) fn admit(
         &mut self,
         now: Instant,
@@ -149,7 +149,7 @@ struct Kind {
     due: Option<Instant>,
 }
 
-/// An address of which there was something to say.
+/// An address of which there was something to log.
 #[derive(Debug)]
 struct Known {
     at: Instant,

@@ -1,4 +1,4 @@
-//! How often lines of one kind are said.
+//! How often lines of one kind are logged.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use tokio::time::Instant;
 /// Between two lines of what others can cause as often as they like.
 const THROTTLED_EVERY: Duration = Duration::from_secs(1);
 
-/// So many lines at once, and one more for each time that passes.
+/// A token bucket of lines: some at once, then one each time that a period has passed.
 #[derive(Debug, Default)]
 pub(super) struct Allowance {
-    /// Until when the lines that were let through are made up for.
+    /// When as many periods will have passed as lines were let through.
     until: Option<Instant>,
 }
 
 impl Allowance {
-    /// Whether one more line is within `most` at once, and one each `every`: then it counts.
+    /// Whether one more line is within `most` at once and one each `every`; if so, it is counted.
     pub(super) fn take(&mut self, every: Duration, most: u32, now: Instant) -> bool {
         let until = self.until.map_or(now, |until| until.max(now)) + every;
         let is_within = until.saturating_duration_since(now) <= every * most;

@@ -151,7 +151,7 @@ async fn members_that_are_left_out_are_counted_by_a_line_of_their_own() {
     assert_eq!(driver.event_log.due(), None);
 }
 
-/// Who waits for a leave may end the process once it is over.
+/// A caller that waits for a leave may end the process once it is over.
 #[tokio::test(start_paused = true)]
 async fn members_that_are_left_out_are_counted_at_the_end() {
     let lines = Lines::default();

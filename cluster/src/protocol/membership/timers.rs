@@ -13,7 +13,7 @@ type Place = (Nanos, u64);
 
 /// Timers in the order of their deadlines.
 ///
-/// Whoever gossips that one identity of an address is down, and then the next one, has a timer
+/// A node that gossips that one identity of an address is down, and then the next one, has a timer
 /// submitted with each, which forgets that identity after hours. Those of identities that are not
 /// the present one do nothing, so of each address there is one timer of a kind, that of the last
 /// identity, as it was submitted first. So there are as many as members, where each ends another

@@ -245,7 +245,7 @@ fn what_this_node_gives_back_stays_so_whatever_a_node_sends_that_does_not_know_o
     }
 }
 
-/// Nobody can tell what of it such a level contains.
+/// What of it such a level contains cannot be known.
 #[test]
 fn what_waits_is_sent_with_a_level_of_its_word_under_another_quota() {
     let mut harness = Harness::new();

@@ -95,7 +95,7 @@ fn what_is_left_out_is_counted_once_and_the_last_are_named() {
     let all = LeftOut { lines: 30, last: Last(last) };
     assert_eq!(log.take(Some(later + EVERY)), [(JOINED, all)]);
     assert_eq!((log.due(), log.take(None)), (None, Vec::new()));
-    // The next line that is said counts as well.
+    // The next line that is logged counts as well.
     assert_eq!(join(&mut log, later + EVERY, 60..62), [61]);
     let next = log.admit(later + 2 * EVERY, JOINED, addr(62));
     assert_eq!(next, Some(LeftOut { lines: 1, last: addrs(61..62) }));

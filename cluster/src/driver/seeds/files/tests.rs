@@ -16,7 +16,7 @@ thread_local! {
     static BLOCKED: RefCell<(Vec<Work>, usize)> = const { RefCell::new((Vec::new(), 0)) };
 }
 
-/// From now on so many reads block; those that did return.
+/// From now on `more` reads block; those that did return.
 pub(in super::super) fn block(more: usize) {
     let returning = BLOCKED.with(|blocked| blocked.replace((Vec::new(), more)).0);
     for read in returning {
