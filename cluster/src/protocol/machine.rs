@@ -88,7 +88,7 @@ pub struct Core<H> {
     rng: ChaCha8Rng,
     started: Nanos,
     hash_key: HashKey,
-    /// Until when the keys that were used are made up for.
+    /// When as many hash keys as were used may be used at once again: one more each minute.
     keys_until: Nanos,
     membership: Membership,
     seeds: Seeds,
