@@ -450,7 +450,7 @@ impl<H: Host> Core<H> {
 
     fn send(&mut self, link: LinkId, channel: Channel, message: &Message) {
         // Messages are built within their bounds, so encoding does not fail. If it did, closing the
-        // link would leave the frame unacknowledged, and so to be retransmitted.
+        // link would leave the frame unacknowledged, and so to be sent again.
         match wire::encode_as(self.version_on(link), message) {
             Ok((bytes, _)) if bytes.len() <= MAX_MESSAGE_BYTES => {
                 self.count_sent(self.addr_of(link), bytes.len());
