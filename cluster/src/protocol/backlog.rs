@@ -122,16 +122,25 @@ impl Backlog {
         is_void: impl Fn(&Delta) -> bool,
     ) -> BacklogPart {
         let lower = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let lacking = || self.segments.iter().filter(|s| s.from >= from && s.to <= to);
+        let mut upper = Bound::Unbounded;
+        let lacking = self.segments.iter().filter(|s| s.from >= from && s.to <= to);
         let mut changes: BTreeMap<KeyId, Change> = BTreeMap::new();
         let mut more = false;
-        for segment in lacking() {
+        for segment in lacking {
             let mut taken = 0;
-            for (id, change) in segment.changes.range((lower, Bound::Unbounded)).take(most) {
+            for (id, change) in segment.changes.range((lower, upper)).take(most) {
                 changes.entry(*id).and_modify(|sum| *sum = sum.then(*change)).or_insert(*change);
                 taken += 1;
             }
             more |= taken == most;
+            // Where there are many segments, most of what they have lies beyond the part.
+            if changes.len() >= 2 * most
+                && let Some(beyond) = changes.keys().nth(most).copied()
+            {
+                changes.split_off(&beyond);
+                upper = Bound::Excluded(beyond);
+                more = true;
+            }
         }
         // The first `most` keys are complete: a segment of which more were left out gave as many,
         // and all of them come before what it did not give.

@@ -334,7 +334,7 @@ fn encode_gossip_counters(
     stats: &Stats,
 ) -> Result<(), std::fmt::Error> {
     for (name, help, value) in [
-        ("cluster_deltas_sent", "Deltas sent to others.", stats.deltas_recorded),
+        ("cluster_deltas_recorded", "Deltas taken from the limiters.", stats.deltas_recorded),
         ("cluster_deltas_applied", "Deltas of other nodes applied.", stats.deltas_applied),
         ("cluster_deltas_late", "Deltas reduced as they came late.", stats.deltas_late),
         ("cluster_debts_refused", "Deltas reduced as no node owes so much.", stats.debts_refused),

@@ -90,7 +90,7 @@ const LONGEST_STEP: &str = "step_longest_seconds";
 fn sent(lab: &Lab, node: usize) -> Result<f64, String> {
     let metrics = lab.node(node)?.metrics()?;
     let count = |name| metrics.cluster(name).unwrap_or_default();
-    Ok(count("deltas_sent_total") - count("deltas_covered_total"))
+    Ok(count("deltas_recorded_total") - count("deltas_covered_total"))
 }
 
 fn applied(lab: &Lab, node: usize) -> Result<f64, String> {
