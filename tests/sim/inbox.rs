@@ -38,10 +38,10 @@ impl Inbox {
     /// The next input: of each queue in turn.
     pub fn pop(&mut self) -> Option<Input> {
         self.is_datagram_next = !self.is_datagram_next;
-        let (first, second) = match self.is_datagram_next {
-            true => (&mut self.inputs, &mut self.datagrams),
-            false => (&mut self.datagrams, &mut self.inputs),
-        };
+        let (mut first, mut second) = (&mut self.datagrams, &mut self.inputs);
+        if self.is_datagram_next {
+            std::mem::swap(&mut first, &mut second);
+        }
         first.pop_front().or_else(|| second.pop_front())
     }
 }

@@ -19,7 +19,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::bounds::{MAX_MEMBERS, MAX_PACKET_BYTES};
 use super::event::Events;
-use super::id::NodeId;
+use super::id::{NodeId, Origin};
 use super::options::Options;
 use super::time::{Nanos, nanos};
 use super::wire::PacketCodec;
@@ -199,6 +199,12 @@ impl Membership {
 
     pub(super) fn is_active(&self, addr: SocketAddr) -> bool {
         self.state_of(addr).is_some_and(|(_, state)| state != foca::State::Down)
+    }
+
+    /// Whether this generation of a node is an active member.
+    pub(super) fn is_present(&self, origin: Origin) -> bool {
+        self.state_of(origin.addr)
+            .is_some_and(|(id, state)| id.origin() == origin && state != foca::State::Down)
     }
 
     /// Grows when a member becomes known, changes its state or is forgotten.

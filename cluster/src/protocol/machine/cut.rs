@@ -55,6 +55,13 @@ pub(super) struct AfterCut<'a> {
 }
 
 impl Lives {
+    /// Whether an origin is known here by the version vector of a state alone: membership passes
+    /// on members that are down for a while only. One that another node's cut does not name either
+    /// is gone.
+    fn is_stranger(&self, origin: Origin) -> bool {
+        !self.linked.contains(&origin) && !self.known.contains_key(&origin.addr)
+    }
+
     fn active(&self) -> impl Iterator<Item = Origin> {
         let active = self.known.iter().filter(|(_, (_, is_active))| *is_active);
         active.map(|(addr, (generation, _))| Origin { addr: *addr, generation: *generation })
@@ -90,13 +97,6 @@ impl<H: Host> Core<H> {
                 .get(&origin)
                 .is_some_and(|applied| applied.received_at.saturating_add(GONE_AFTER) <= lives.now),
         }
-    }
-
-    /// Whether an origin is known here by the version vector of a state alone: membership passes
-    /// on members that are active, and no others. One that another node's cut does not name either
-    /// is gone.
-    fn is_stranger(&self, lives: &Lives, origin: Origin) -> bool {
-        !lives.linked.contains(&origin) && !lives.known.contains_key(&origin.addr)
     }
 
     /// The nodes that may change words, this one included.
@@ -159,7 +159,7 @@ impl<H: Host> Core<H> {
                 continue;
             }
             let Some(recent) = self.recent.get(origin) else {
-                if at.is_none() && self.is_stranger(lives, *origin) {
+                if at.is_none() && lives.is_stranger(*origin) {
                     continue;
                 }
                 return None;

@@ -417,26 +417,44 @@ impl<H: Host> Core<H> {
     }
 
     /// Whether the version vector has room for `origin`, after removing an origin that is not
-    /// connected if necessary. First goes one of which nothing more comes, then one that is no
-    /// active member, and of several the one of which nothing was received for longest: of a node
-    /// that is back its batches would be applied once more.
+    /// connected if necessary. First goes one of which nothing more comes, then one that is neither
+    /// an active member nor has a link, and of several the one of which nothing was received for
+    /// longest: the batches of a node that is back would be applied once more.
     pub(super) fn room_for(&mut self, now: Nanos, origin: Origin) -> bool {
         if self.applied.len() < MAX_ORIGINS || self.applied.contains_key(&origin) {
             return true;
         }
-        let has_ended = |origin: &Origin| {
+        let Some(least) = self.least_origin() else { return false };
+        self.forget_origin(now, least);
+        true
+    }
+
+    /// The origin that a full version vector gives up first.
+    fn least_origin(&self) -> Option<Origin> {
+        let has_later = |origin: &Origin| {
             let later = Origin { generation: origin.generation.saturating_add(1), ..*origin };
             let next = self.applied.range(later..).next();
             next.is_some_and(|(next, _)| next.addr == origin.addr)
         };
         let idle = self.applied.iter().filter(|(origin, _)| !self.flows_from(**origin));
         let least = idle.min_by_key(|(origin, applied)| {
-            let is_active = self.membership.is_active(origin.addr);
-            (!has_ended(origin), is_active, applied.received_at)
+            // The present generation is the smaller one where the wall clock went back.
+            let is_present = self.membership.is_present(**origin);
+            let is_known = is_present || self.inbound.from(origin.addr).is_some();
+            (is_present || !has_later(origin), is_known, applied.received_at)
         });
-        let Some(least) = least.map(|(origin, _)| *origin) else { return false };
-        self.forget_origin(now, least);
-        true
+        least.map(|(origin, _)| *origin)
+    }
+
+    /// Makes room in a full version vector for this node itself, in the state that it gives: where
+    /// the node that takes it over had to make some, it may not know yet which origins are members.
+    pub(super) fn make_room_for_self(&mut self, now: Nanos) {
+        if self.applied.len() >= MAX_ORIGINS
+            && let Some(least) = self.least_origin()
+            && !self.membership.is_present(least)
+        {
+            self.forget_origin(now, least);
+        }
     }
 
     /// No frame of another generation of this node is in flight any more; one of before is larger

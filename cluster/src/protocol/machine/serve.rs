@@ -40,6 +40,7 @@ impl<H: Host> Core<H> {
         }
         self.apply_all_late(now);
         self.take_all(now);
+        self.make_room_for_self(now);
         let own = self.log.last();
         let others = self.applied.iter().map(|(origin, applied)| (*origin, applied.entry()));
         let vector = others.chain([(self.me().origin(), own)]).collect();

@@ -234,4 +234,15 @@ fn a_full_version_vector_keeps_the_origins_that_are_members() {
         _ => None,
     });
     assert_eq!(through, Some(5));
+    // A node that takes over the state of this one has to give up none of them.
+    harness.deliver(again, &Message::StateRequest { request: 1 });
+    let vector = harness.answers(again).into_iter().find_map(|message| match message {
+        Message::State { vector, .. } => Some(vector),
+        _ => None,
+    });
+    let vector = vector.unwrap();
+    assert_eq!(vector.len(), MAX_ORIGINS);
+    for origin in [member.origin(), peer(1).origin(), harness.core.me().origin()] {
+        assert!(vector.iter().any(|(other, _)| *other == origin), "{origin:?}");
+    }
 }
