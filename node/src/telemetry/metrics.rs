@@ -99,6 +99,7 @@ pub struct Metrics {
     decisions: Decisions,
     guesses: Counter,
     not_queued: Counter,
+    expired_transactions: Counter,
     resp: ConnectionMetrics,
     http: ConnectionMetrics,
     http_refused: RefusedRequests,
@@ -132,6 +133,12 @@ impl Metrics {
             "Commands not queued because all transactions together held too much",
             not_queued.clone(),
         );
+        let expired_transactions = Counter::default();
+        registry.register(
+            "resp_transactions_expired",
+            "Transactions aborted because their next command took too long to come",
+            expired_transactions.clone(),
+        );
         registry.register_collector(Box::new(Scrape { limits, gossip }));
         let connections = |front_end: FrontEndName| {
             let frontend = front_end.label();
@@ -160,6 +167,7 @@ impl Metrics {
             decisions,
             guesses,
             not_queued,
+            expired_transactions,
         }
     }
 
@@ -191,6 +199,11 @@ impl Metrics {
     /// Counts a command for which all transactions together leave no room.
     pub fn count_not_queued(&self) {
         self.not_queued.inc();
+    }
+
+    /// Counts a transaction whose next command took too long to come.
+    pub fn count_expired_transaction(&self) {
+        self.expired_transactions.inc();
     }
 
     /// The wrong passwords so far.

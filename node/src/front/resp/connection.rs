@@ -10,11 +10,12 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncWrite as _, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::checks::Checks;
 use super::clients::Ends;
+use super::expiry::{Expiry, expiry};
 use super::outbox::Outbox;
 use super::parser::Parser;
 use super::server_info::{RespBounds, ServerInfo};
@@ -22,7 +23,7 @@ use super::session::Session;
 use super::work::Work;
 use crate::config::password::InForce;
 use crate::front::budget::Share;
-use crate::front::deadline::{self, NOTICED_LATE};
+use crate::front::deadline::NOTICED_LATE;
 use crate::front::linger::{LINGER, holds_replies, linger, linger_for};
 use crate::front::net::{self, DRAIN_TIMEOUT, FrontEnd};
 use crate::front::unsent::{Bounded, Unsent};
@@ -141,28 +142,6 @@ async fn noting_sleep<F: Future>(future: F, slept: &mut bool) -> F::Output {
     .await
 }
 
-/// What a client has taken too long for.
-enum Expiry {
-    Command,
-    Idle,
-}
-
-/// Waits for the earlier of the two deadlines. Silence that is noticed late goes on for a while;
-/// the time of a command does not.
-async fn expiry(command: Option<Instant>, idle: Option<Instant>) -> Expiry {
-    match (command, idle) {
-        (Some(command), idle) if idle.is_none_or(|idle| command <= idle) => {
-            sleep_until(command).await;
-            Expiry::Command
-        }
-        (_, Some(idle)) => {
-            deadline::passed(idle).await;
-            Expiry::Idle
-        }
-        (_, None) => std::future::pending().await,
-    }
-}
-
 /// Why a connection ends in a drain.
 enum Drained {
     /// All that has come is answered.
@@ -219,7 +198,8 @@ impl Connection {
                 let mut slept = false;
                 // A client that reads is not silent.
                 let idle_deadline = self.idle_deadline.filter(|_| self.unsent.is_empty());
-                let expiry = expiry(self.deadline, idle_deadline);
+                let transaction = self.session.transaction_deadline();
+                let expiry = expiry(self.deadline, transaction, idle_deadline);
                 tokio::select! {
                     biased;
                     ready = noting_sleep(self.readable(), &mut slept) => if !ready? {
@@ -234,6 +214,10 @@ impl Connection {
                             let problem = "the command took too long to arrive";
                             self.session.give_up(problem, &mut reply);
                             self.unsent.push(&reply);
+                            continue;
+                        }
+                        Expiry::Transaction => {
+                            self.session.expire_transaction();
                             continue;
                         }
                         Expiry::Idle => {

@@ -11,11 +11,10 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::{FrontEnd, RespBounds, RespFrontEnd, ServerInfo};
-use crate::config::bounds::{COMMAND_TIMEOUT, MAX_UNSENT_BYTES, UNDER_WAY};
+use crate::config::bounds::{COMMAND_TIMEOUT, MAX_UNSENT_BYTES};
 use crate::config::file::LimitConfig;
 use crate::front::budget::{Budget, Share};
 use crate::front::deadline::NOTICED_LATE;
-use crate::front::linger::LINGER;
 use crate::front::unsent::tests::WRITE_TIMEOUT;
 use crate::front::unsent::{self, Unsent};
 use crate::limits::gossip::Gossip;
@@ -23,6 +22,9 @@ use crate::limits::limiters::Limiters;
 use crate::service::Service;
 use crate::telemetry::meter::FrontEndName;
 use crate::telemetry::metrics::ConnectionMetrics;
+
+#[path = "waits_tests.rs"]
+mod waits_tests;
 
 /// A front-end whose connections may hold `unread` bytes of incomplete commands.
 fn front_end(unread: usize) -> RespFrontEnd {
@@ -417,27 +419,6 @@ async fn a_client_that_never_stops_sending_is_drained() {
     let (client, serving) = connect_until(&front_end(1024 * 1024), drain.clone()).await;
     let _hog = hog(client, move || drain.cancel());
     tokio::time::timeout(PATIENCE, serving).await.expect("an end").unwrap();
-}
-
-/// Also one that sends more before it reads. Longer where the systems of both ends hold replies.
-#[tokio::test(start_paused = true)]
-async fn a_client_may_read_late_what_a_drain_has_answered() {
-    let (moment, slack) = (Duration::from_millis(10), Duration::from_millis(5));
-    for (count, time) in [(0, UNDER_WAY), (1, UNDER_WAY), (4_000, LINGER)] {
-        let drain = CancellationToken::new();
-        let front_end = front_end(1024 * 1024);
-        let (mut client, serving) = in_no_time(connect_until(&front_end, drain.clone())).await;
-        client.write_all(&b"PING\r\n".repeat(count)).await.unwrap();
-        tokio::time::sleep(moment).await;
-        let begun = tokio::time::Instant::now();
-        drain.cancel();
-        tokio::time::sleep(moment).await;
-        client.write_all(b"PING\r\n").await.unwrap();
-        serving.await.unwrap();
-        let took = begun.elapsed();
-        assert!((time..time + slack).contains(&took), "{count}: {took:?}");
-        in_no_time(expect_end(&mut client, &"+PONG\r\n".repeat(count))).await;
-    }
 }
 
 const ECHOES: usize = 4_000;

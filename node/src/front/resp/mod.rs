@@ -16,6 +16,7 @@ mod commands;
 mod connection;
 mod describe;
 mod errors;
+mod expiry;
 mod info;
 mod inline;
 mod outbox;

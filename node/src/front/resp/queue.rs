@@ -1,6 +1,9 @@
 //! The commands of an open transaction.
 
 use std::ops::Range;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::command::Command;
 use super::work::Work;
@@ -11,8 +14,8 @@ use crate::front::budget::Share;
 /// each: a budget of its own, so that clients that fill it leave room to those without
 /// transactions.
 pub const MAX_ALL_QUEUED_BYTES: usize = 64 * 1024 * 1024;
-/// What each transaction may take in any case, in bytes: small ones are not refused because others
-/// are large.
+/// What each transaction may take in any case, in bytes, and for any time: small ones are not refused
+/// because others are large.
 const FREE_BYTES: usize = 4 * 1024;
 
 /// What one argument takes in addition to its bytes.
@@ -31,6 +34,10 @@ pub struct Queue {
     bounds: TransactionBounds,
     /// Whether a command was refused, so that none will be run.
     is_aborted: bool,
+    /// When the next command must have come, as of when that was last asked.
+    deadline: Option<Instant>,
+    /// Whether a command was added since.
+    has_grown: bool,
 }
 
 /// Why a command is not queued.
@@ -52,6 +59,8 @@ impl Queue {
             share,
             bounds,
             is_aborted: false,
+            deadline: None,
+            has_grown: false,
         }
     }
 
@@ -73,6 +82,18 @@ impl Queue {
     /// Whether a command was refused, so that none may be run.
     pub const fn is_aborted(&self) -> bool {
         self.is_aborted
+    }
+
+    /// When its next command must have come, which may take `time` since the last one; `None` where
+    /// it holds nothing of what all transactions share.
+    pub fn deadline(&mut self, time: Duration) -> Option<Instant> {
+        if self.share.held() == 0 {
+            return None;
+        }
+        if std::mem::take(&mut self.has_grown) {
+            self.deadline = Some(Instant::now() + time);
+        }
+        self.deadline
     }
 
     /// Forgets all commands, and those to come.
@@ -103,6 +124,7 @@ impl Queue {
             self.args.push(start..self.bytes.len() as u32);
         }
         self.ends.push(self.args.len() as u32);
+        self.has_grown = true;
         if !self.share.resize(self.allocated().saturating_sub(FREE_BYTES)) {
             self.abort();
             return Err(Full::Node);

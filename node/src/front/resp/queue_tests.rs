@@ -1,4 +1,7 @@
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::super::parser::Parser;
 use super::{Full, Queue};
@@ -48,6 +51,24 @@ fn all_transactions_share_a_budget() {
     push(&mut third, 60_000).unwrap();
     third.abort();
     push(&mut queue(), 60_000).unwrap();
+}
+
+/// The room of others is lent for a while after each command; what each has for itself for any time.
+#[tokio::test(start_paused = true)]
+async fn only_what_holds_room_of_others_has_a_deadline() {
+    const TIME: Duration = Duration::from_secs(30);
+    let mut queue = Queue::new(Share::new(Arc::new(Budget::new(1024 * 1024))), BOUNDS);
+    push(&mut queue, 100).unwrap();
+    assert_eq!(queue.deadline(TIME), None);
+    push(&mut queue, 10_000).unwrap();
+    let end = Instant::now() + TIME;
+    assert_eq!(queue.deadline(TIME), Some(end));
+    tokio::time::advance(TIME / 2).await;
+    assert_eq!(queue.deadline(TIME), Some(end));
+    push(&mut queue, 0).unwrap();
+    assert_eq!(queue.deadline(TIME), Some(end + TIME / 2));
+    queue.abort();
+    assert_eq!(queue.deadline(TIME), None);
 }
 
 #[test]

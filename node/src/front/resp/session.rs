@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use super::checks::Checks;
 use super::clients::{Activity, Ends, Registered};
 use super::parser::ProtocolError;
@@ -88,6 +90,12 @@ impl Session {
         if let Some(queue) = &mut self.queue {
             queue.abort();
         }
+    }
+
+    /// When the next command of the open transaction must have come, if it holds room of others.
+    pub fn transaction_deadline(&mut self) -> Option<Instant> {
+        let time = self.server.bounds().command_timeout;
+        self.queue.as_mut().and_then(|queue| queue.deadline(time))
     }
 
     /// What `EXEC` would take.

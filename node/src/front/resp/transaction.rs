@@ -9,9 +9,25 @@ use super::reply::Reply;
 use super::session::Session;
 use super::spec::Spec;
 use crate::config::bounds::TransactionBounds;
+use crate::telemetry::log_throttle::SharedLogThrottle;
 
 /// The replies to the commands of one transaction, in bytes, beyond which no further one is run.
 const MAX_EXEC_REPLY_BYTES: usize = 1024 * 1024;
+
+/// The lines of the log about transactions that are waited for no longer.
+static EXPIRED: SharedLogThrottle = SharedLogThrottle::new();
+
+impl Session {
+    /// Aborts the open transaction, whose next command took too long to come.
+    pub fn expire_transaction(&mut self) {
+        self.abort_transaction();
+        self.service().metrics().count_expired_transaction();
+        if let Some(left_out) = EXPIRED.admit() {
+            let problem = "a transaction is aborted: its next command took too long to come";
+            tracing::warn!(frontend = "resp", left_out, "{problem}");
+        }
+    }
+}
 
 pub fn multi(session: &mut Session, _: &Command<'_>, reply: &mut Reply<'_>) {
     if session.queue.is_some() {

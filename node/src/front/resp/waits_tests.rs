@@ -1,0 +1,69 @@
+//! How long the node waits for clients that hold room of others, or do not read.
+
+use super::*;
+use crate::config::bounds::UNDER_WAY;
+use crate::front::linger::LINGER;
+use crate::telemetry::exposition::Format;
+
+/// An argument of so many bytes takes more than a transaction has for itself.
+const LARGE: usize = 8_000;
+const ABORTED: &str = "-EXECABORT Transaction discarded because of previous errors.\r\n";
+
+/// Queues `ECHO` with an argument of this many bytes in a new transaction.
+async fn queue(client: &mut TcpStream, bytes: usize) {
+    let echo = format!("MULTI\r\n*2\r\n$4\r\nECHO\r\n${bytes}\r\n{}\r\n", "x".repeat(bytes));
+    client.write_all(echo.as_bytes()).await.unwrap();
+    expect(client, "+OK\r\n+QUEUED\r\n").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transaction_that_holds_room_of_others_is_not_waited_for_without_end() {
+    let front_end = front_end(1024 * 1024);
+    let (mut large, mut small) = (connect(&front_end).await, connect(&front_end).await);
+    in_no_time(queue(&mut large, LARGE)).await;
+    in_no_time(queue(&mut small, 10)).await;
+    // Each command that is queued begins its time anew; what is answered at once does not.
+    tokio::time::sleep(COMMAND_TIMEOUT / 2).await;
+    large.write_all(b"PING\r\n").await.unwrap();
+    in_no_time(expect(&mut large, "+QUEUED\r\n")).await;
+    for _ in 0..2 {
+        tokio::time::sleep(COMMAND_TIMEOUT * 2 / 5).await;
+        let watching = "-ERR WATCH inside MULTI is not allowed\r\n";
+        large.write_all(b"WATCH k\r\n").await.unwrap();
+        in_no_time(expect(&mut large, watching)).await;
+    }
+    let expired = || {
+        let text = front_end.server.service().metrics().render(Format::Classic);
+        text.contains("tidegate_resp_transactions_expired_total 1\n")
+    };
+    assert!(!expired(), "too early");
+    tokio::time::sleep(COMMAND_TIMEOUT * 2 / 5).await;
+    assert!(expired(), "it is waited for");
+    large.write_all(b"PING\r\nEXEC\r\nPING\r\n").await.unwrap();
+    in_no_time(expect(&mut large, &format!("+QUEUED\r\n{ABORTED}+PONG\r\n"))).await;
+    // One within the room that each has for itself may stay open.
+    tokio::time::sleep(10 * COMMAND_TIMEOUT).await;
+    small.write_all(b"EXEC\r\n").await.unwrap();
+    in_no_time(expect(&mut small, "*1\r\n$10\r\nxxxxxxxxxx\r\n")).await;
+}
+
+/// Also one that sends more before it reads. Longer where the systems of both ends hold replies.
+#[tokio::test(start_paused = true)]
+async fn a_client_may_read_late_what_a_drain_has_answered() {
+    let (moment, slack) = (Duration::from_millis(10), Duration::from_millis(5));
+    for (count, time) in [(0, UNDER_WAY), (1, UNDER_WAY), (4_000, LINGER)] {
+        let drain = CancellationToken::new();
+        let front_end = front_end(1024 * 1024);
+        let (mut client, serving) = in_no_time(connect_until(&front_end, drain.clone())).await;
+        client.write_all(&b"PING\r\n".repeat(count)).await.unwrap();
+        tokio::time::sleep(moment).await;
+        let begun = tokio::time::Instant::now();
+        drain.cancel();
+        tokio::time::sleep(moment).await;
+        client.write_all(b"PING\r\n").await.unwrap();
+        serving.await.unwrap();
+        let took = begun.elapsed();
+        assert!((time..time + slack).contains(&took), "{count}: {took:?}");
+        in_no_time(expect_end(&mut client, &"+PONG\r\n".repeat(count))).await;
+    }
+}
