@@ -5,6 +5,7 @@
 //! | site | ordering | partner | what breaks if weaker | mutation that shows it |
 //! |---|---|---|---|---|
 //! | M1 bytes left, all accesses | relaxed | none: the number guards no memory; what is taken is never more than there was by modification order | - | - |
+//! | M2 holders, all accesses | relaxed | none: a statistic, by which connections give way | - | - |
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,11 +15,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Budget {
     bytes: usize,
     left: AtomicUsize,
+    /// The connections that hold some.
+    holders: AtomicUsize,
 }
 
 impl Budget {
     pub const fn new(bytes: usize) -> Self {
-        Self { bytes, left: AtomicUsize::new(bytes) }
+        Self { bytes, left: AtomicUsize::new(bytes), holders: AtomicUsize::new(0) }
     }
 }
 
@@ -46,6 +49,10 @@ impl Share {
         let left = &self.budget.left;
         let taken = left.fetch_update(set, fetch, |left| left.checked_sub(more)).is_ok();
         if taken {
+            if self.held == 0 {
+                // M2
+                self.budget.holders.fetch_add(1, Ordering::Relaxed);
+            }
             self.held = bytes;
         }
         taken
@@ -67,11 +74,24 @@ impl Share {
         self.budget.left.load(Ordering::Relaxed) < self.budget.bytes / 2
     }
 
+    /// Whether the budget is scarce, and this connection holds more than `least` and than its part:
+    /// half of the budget, divided among those that hold some. While it is scarce one of them holds
+    /// more than its part.
+    pub fn is_greedy(&self, least: usize) -> bool {
+        // M2
+        let holders = self.budget.holders.load(Ordering::Relaxed).max(1);
+        self.held > least.max(self.budget.bytes / 2 / holders) && self.is_scarce()
+    }
+
     fn give_back(&mut self, bytes: usize) {
         if bytes > 0 {
             // M1
             self.budget.left.fetch_add(bytes, Ordering::Relaxed);
             self.held -= bytes;
+            if self.held == 0 {
+                // M2
+                self.budget.holders.fetch_sub(1, Ordering::Relaxed);
+            }
         }
     }
 }
@@ -87,6 +107,27 @@ mod tests {
     use std::sync::Arc;
 
     use super::{Budget, Share};
+
+    /// Those that fill the budget are, and not those behind them.
+    #[test]
+    fn who_holds_more_than_its_part_is_greedy_while_room_is_scarce() {
+        let budget = Arc::new(Budget::new(120));
+        let shares = [30, 21, 9, 0].map(|bytes| {
+            let mut share = Share::new(Arc::clone(&budget));
+            assert!(share.resize(bytes));
+            share
+        });
+        let greedy = |least| shares.each_ref().map(|share| share.is_greedy(least));
+        assert_eq!(greedy(0), [false; 4]);
+        let mut other = Share::new(budget);
+        (0..3).for_each(|_| assert!(other.resize(1) && other.resize(0)));
+        assert!(other.resize(1));
+        // A part is 15.
+        assert_eq!(greedy(0), [true, true, false, false]);
+        assert_eq!(greedy(21), [true, false, false, false]);
+        other.resize(0);
+        assert_eq!(greedy(0), [false; 4]);
+    }
 
     #[test]
     fn what_is_given_back_can_be_had_again() {

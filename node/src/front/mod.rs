@@ -8,6 +8,7 @@ pub mod linger;
 pub mod net;
 pub mod permits;
 pub mod resp;
+mod stall;
 pub mod turns;
 pub mod units;
 pub mod unsent;

@@ -225,6 +225,7 @@ impl<F: FrontEnd> Acceptor<F> {
         };
         let Connections { tasks, drain, unsent, write_timeout } = &self.connections;
         let unsent = Unsent::new(Arc::clone(unsent), *write_timeout, self.metrics.clone());
+        let unsent = unsent.until(drain.clone());
         // A task has room for what it captures and for what it awaits: this would be there twice.
         let connection = Box::pin(self.front_end.serve(stream, unsent, drain.child_token()));
         let open = self.metrics.open();

@@ -11,11 +11,18 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, sockopt};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, Sleep};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::front::budget::{Budget, Share};
+use crate::front::stall::Stall;
 use crate::telemetry::log_throttle::SharedLogThrottle;
 use crate::telemetry::metrics::ConnectionMetrics;
+
+/// What each connection may hold for all of its time, in bytes: a batch of replies and one more, the
+/// largest but for that of `EXEC`. A client that sends all of a pipeline before it reads holds no
+/// more where room is scarce, as nothing more is run for it.
+const SPARED_BYTES: usize = 129 * 1024;
 
 /// The lines of the log about connections that are reset.
 static RESET: SharedLogThrottle = SharedLogThrottle::new();
@@ -28,8 +35,10 @@ pub struct Unsent {
     /// How long the socket may take nothing; while room is scarce, how long for all that waits.
     timeout: Duration,
     metrics: ConnectionMetrics,
-    /// While the socket takes nothing: when that has lasted too long.
-    deadline: Option<Pin<Box<Sleep>>>,
+    /// While the socket takes nothing.
+    stall: Option<Stall>,
+    /// The begin of a drain, from which on it may take nothing for a shorter time.
+    drain: Option<CancellationToken>,
     /// While something is held: since when.
     held_since: Option<Instant>,
     exceeded: bool,
@@ -43,9 +52,23 @@ impl Unsent {
             share: Share::new(budget),
             timeout,
             metrics,
-            deadline: None,
+            stall: None,
+            drain: None,
             held_since: None,
             exceeded: false,
+        }
+    }
+
+    /// The same until a drain, in which a client that takes nothing is soon waited for no longer.
+    pub fn until(mut self, drain: CancellationToken) -> Self {
+        self.drain = Some(drain);
+        self
+    }
+
+    /// What the client had sent before a drain is still being read.
+    pub fn postpone_drain(&mut self) {
+        if let Some(stall) = &mut self.stall {
+            stall.postpone_drain();
         }
     }
 
@@ -111,16 +134,16 @@ impl Unsent {
             Poll::Pending => match try_write(stream, bytes) {
                 Err(Errno::AGAIN) => {
                     self.hold(stream, bytes.len())?;
-                    let timeout = self.timeout;
-                    let wait = || Box::pin(tokio::time::sleep(timeout));
-                    ready!(self.deadline.get_or_insert_with(wait).as_mut().poll(context));
+                    let stall = self.stall.get_or_insert_with(|| Stall::new(self.drain.as_ref()));
+                    let is_greedy = || self.share.is_greedy(SPARED_BYTES);
+                    ready!(stall.poll(context, self.timeout, is_greedy));
                     self.metrics.closed_write_timeout.inc();
                     return Poll::Ready(Err(self.exceed(stream, io::ErrorKind::TimedOut)));
                 }
                 written => written?,
             },
         };
-        self.deadline = None;
+        self.stall = None;
         if written == bytes.len() {
             self.share.resize(0);
             self.held_since = None;

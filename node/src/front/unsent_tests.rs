@@ -6,10 +6,13 @@ use rustix::net::sockopt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 
-use super::{Bounded, Unsent};
+use super::{Bounded, SPARED_BYTES, Unsent};
 use crate::config::bounds::MAX_UNSENT_BYTES;
 use crate::front::budget::{Budget, Share};
+use crate::front::linger::LINGER;
+use crate::front::stall::SCARCE_TIMEOUT;
 use crate::limits::gossip::Gossip;
 use crate::telemetry::meter::FrontEndName;
 use crate::telemetry::metrics::{ConnectionMetrics, Metrics};
@@ -93,10 +96,11 @@ async fn a_slow_client_gives_way_where_room_is_scarce() {
     const BYTES: usize = 2 * 1024 * 1024;
     let (mut client, mut stream) = pair().await;
     let (_, mut unsent) = unsent(BYTES * 3 / 2);
+    let start = Instant::now();
     let reader = tokio::spawn(async move {
         let mut piece = vec![0; BUFFER_BYTES];
         while client.read(&mut piece).await.is_ok() {
-            sleep(WRITE_TIMEOUT / 3).await;
+            sleep(SCARCE_TIMEOUT / 4).await;
             // The time of the systems is not paused: they announce the room to each other.
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -104,6 +108,7 @@ async fn a_slow_client_gives_way_where_room_is_scarce() {
     let mut bounded = Bounded { stream: &mut stream, unsent: &mut unsent };
     let error = bounded.write_all(&vec![b'x'; BYTES]).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
+    assert!(start.elapsed() >= WRITE_TIMEOUT, "{:?}", start.elapsed());
     assert_eq!(unsent.metrics.closed_write_timeout.get(), 1);
     drop(stream);
     reader.await.unwrap();
@@ -156,4 +161,105 @@ async fn a_quarter_of_the_budget_may_be_held_ahead_while_others_hold_little() {
     let mut others = Share::new(budget);
     assert!(others.resize(50) && unsent.may_hold_more(24));
     assert!(others.resize(51) && !unsent.may_hold_more(0));
+}
+
+/// Counts for the client from the begin of a drain on, however long it has taken nothing by then.
+#[tokio::test(start_paused = true)]
+async fn a_drain_waits_for_a_client_that_takes_nothing_for_a_moment_only() {
+    for (before, after) in [(WRITE_TIMEOUT / 2, LINGER), (Duration::ZERO, LINGER)] {
+        let (_client, mut stream) = pair().await;
+        let (_, unsent) = unsent(MAX_UNSENT_BYTES);
+        let drain = CancellationToken::new();
+        let mut unsent = unsent.until(drain.clone());
+        let begun = tokio::spawn(async move {
+            sleep(before).await;
+            drain.cancel();
+            Instant::now()
+        });
+        let mut bounded = Bounded { stream: &mut stream, unsent: &mut unsent };
+        let error = bounded.write_all(&vec![b'x'; 1024 * 1024]).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        let took = begun.await.unwrap().elapsed();
+        // It begins anew a few times, when the system takes more.
+        assert!((after..10 * after).contains(&took), "{took:?}");
+    }
+}
+
+/// One that takes some in that time again and again may take all.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_reads_on_is_served_while_the_node_drains() {
+    const BYTES: usize = 1024 * 1024;
+    let (mut client, mut stream) = pair().await;
+    let (_, unsent) = unsent(MAX_UNSENT_BYTES);
+    let (drain, start) = (CancellationToken::new(), Instant::now());
+    let mut unsent = unsent.until(drain.clone());
+    drain.cancel();
+    let reader = tokio::spawn(async move {
+        let (mut piece, mut read) = (vec![0; BUFFER_BYTES], 0);
+        while read < BYTES {
+            sleep(LINGER / 4).await;
+            read += client.read(&mut piece).await.unwrap();
+            // The time of the systems is not paused: they announce the room to each other.
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    });
+    let mut bounded = Bounded { stream: &mut stream, unsent: &mut unsent };
+    bounded.write_all(&vec![b'x'; BYTES]).await.unwrap();
+    reader.await.unwrap();
+    assert!(start.elapsed() > LINGER * 5);
+    assert!(!unsent.exceeded());
+}
+
+/// Those that do not read while room is scarce pay, and not those behind them, who hold no more than
+/// each may.
+#[tokio::test(start_paused = true)]
+async fn who_holds_most_of_what_is_scarce_is_not_waited_for() {
+    const BYTES: usize = 2 * 1024 * 1024;
+    let timed = async |budget: &Arc<Budget>, bytes: usize| {
+        let (_client, mut stream) = pair().await;
+        let mut unsent = Unsent::new(Arc::clone(budget), WRITE_TIMEOUT, metrics());
+        let begun = Instant::now();
+        let mut bounded = Bounded { stream: &mut stream, unsent: &mut unsent };
+        let error = bounded.write_all(&vec![b'x'; bytes]).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        assert_eq!(unsent.metrics.closed_write_timeout.get(), 1);
+        begun.elapsed()
+    };
+    let early = SCARCE_TIMEOUT..WRITE_TIMEOUT;
+    // There is room for all.
+    assert!(timed(&Arc::new(Budget::new(2 * BYTES + 1)), BYTES).await >= WRITE_TIMEOUT);
+    let budget = Arc::new(Budget::new(BYTES * 3 / 2));
+    assert!(early.contains(&timed(&budget, BYTES).await));
+    // Others hold it. By then there are two connections, and a part is a quarter.
+    let mut others = Share::new(Arc::clone(&budget));
+    assert!(others.resize(BYTES));
+    let innocent = timed(&budget, BYTES / 4).await;
+    assert!(innocent >= WRITE_TIMEOUT, "{innocent:?}");
+    // However many there are, each may hold a batch.
+    let many = [(); 50].map(|()| {
+        let mut share = Share::new(Arc::clone(&budget));
+        assert!(share.resize(1));
+        share
+    });
+    assert!(timed(&budget, SPARED_BYTES).await >= WRITE_TIMEOUT);
+    assert!(early.contains(&timed(&budget, SPARED_BYTES + 40_000).await));
+    drop(many);
+}
+
+/// Also where it becomes so while they wait.
+#[tokio::test(start_paused = true)]
+async fn room_that_becomes_scarce_is_noticed_in_time() {
+    const BYTES: usize = 2 * 1024 * 1024;
+    let (_client, mut stream) = pair().await;
+    let (budget, mut unsent) = unsent(3 * BYTES);
+    let taken = tokio::spawn(async move {
+        sleep(WRITE_TIMEOUT / 3).await;
+        let mut others = Share::new(budget);
+        assert!(others.resize(BYTES));
+        (Instant::now(), others)
+    });
+    let mut bounded = Bounded { stream: &mut stream, unsent: &mut unsent };
+    assert!(bounded.write_all(&vec![b'x'; BYTES]).await.is_err());
+    let (scarce, _others) = taken.await.unwrap();
+    assert!(scarce.elapsed() <= SCARCE_TIMEOUT + Duration::from_millis(10));
 }

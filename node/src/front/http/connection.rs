@@ -196,5 +196,8 @@ async fn refuse(mut stream: TcpStream, node: Arc<Routes>) {
 }
 
 #[cfg(test)]
+#[path = "stall_tests.rs"]
+mod stall_tests;
+#[cfg(test)]
 #[path = "connection_tests.rs"]
 mod tests;

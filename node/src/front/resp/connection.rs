@@ -331,6 +331,9 @@ impl Connection {
                 Some(input) => {
                     self.turn.input += input.len();
                     if let Some(draining) = &mut self.draining {
+                        if draining.due > 0 || draining.since.elapsed() < DRAIN_TIMEOUT {
+                            self.bounds.postpone_drain();
+                        }
                         draining.due = draining.due.saturating_sub(input.len() as u64);
                     }
                     self.answer_read(input, output)

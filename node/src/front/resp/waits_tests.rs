@@ -67,3 +67,26 @@ async fn a_client_may_read_late_what_a_drain_has_answered() {
         in_no_time(expect_end(&mut client, &"+PONG\r\n".repeat(count))).await;
     }
 }
+
+/// A client that asks for more than the systems of both ends hold of replies, and what serves it.
+async fn client_that_does_not_read(
+    front_end: &RespFrontEnd,
+    drain: &CancellationToken,
+) -> (TcpStream, JoinHandle<()>) {
+    let (mut client, accepted) = unsent::tests::pair().await;
+    let budget = Arc::new(Budget::new(MAX_UNSENT_BYTES));
+    let unsent = Unsent::new(budget, WRITE_TIMEOUT, metrics(front_end)).until(drain.clone());
+    let serving = tokio::spawn(front_end.serve(accepted, unsent, drain.clone()));
+    client.write_all(&b"COMMAND\r\n".repeat(500)).await.unwrap();
+    (client, serving)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_read_keeps_no_drain() {
+    let (front_end, drain) = (front_end(1024 * 1024), CancellationToken::new());
+    let (_client, serving) = client_that_does_not_read(&front_end, &drain).await;
+    tokio::time::sleep(WRITE_TIMEOUT / 3).await;
+    assert!(!serving.is_finished());
+    drain.cancel();
+    tokio::time::timeout(2 * LINGER, serving).await.expect("an end").unwrap();
+}
