@@ -16,6 +16,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use crate::limits::gossip::{Gossip, Limiter, STATES, Stats, View};
+use crate::telemetry::errors::Errors;
 use crate::telemetry::exposition::{self, Format};
 use crate::telemetry::meter::{Decisions, FrontEndName, Meter};
 use crate::telemetry::over_admission::encode_over_admission;
@@ -103,6 +104,7 @@ pub struct Metrics {
     resp: ConnectionMetrics,
     http: ConnectionMetrics,
     http_refused: RefusedRequests,
+    errors: Errors,
 }
 
 impl Metrics {
@@ -125,6 +127,7 @@ impl Metrics {
         let closed = Family::default();
         registry.register("connections_closed", "Connections cut off", closed.clone());
         let http_refused = RefusedRequests::register(&mut registry);
+        let errors = Errors::register(&mut registry);
         let guesses = Counter::default();
         registry.register("resp_wrong_passwords", "Wrong passwords given", guesses.clone());
         let not_queued = Counter::default();
@@ -163,6 +166,7 @@ impl Metrics {
             resp: connections(FrontEndName::Resp),
             http: connections(FrontEndName::Http),
             http_refused,
+            errors,
             registry,
             decisions,
             guesses,
@@ -185,6 +189,10 @@ impl Metrics {
             FrontEndName::Resp => &self.resp,
             FrontEndName::Http => &self.http,
         }
+    }
+
+    pub const fn errors(&self) -> &Errors {
+        &self.errors
     }
 
     pub const fn http_refused(&self) -> &RefusedRequests {

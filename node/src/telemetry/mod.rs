@@ -1,5 +1,8 @@
 //! What operators see: metrics and log lines.
 
+#[cfg(test)]
+pub mod captured;
+pub mod errors;
 pub mod exposition;
 pub mod log;
 pub mod log_throttle;

@@ -23,7 +23,10 @@ pub fn json(status: StatusCode, body: &impl Serialize) -> Answer {
 pub fn error(code: Code, problem: &str) -> Answer {
     let mut body = Vec::new();
     write_error(&mut body, code, problem);
-    content(code.status(), "application/json", body)
+    let mut answer = content(code.status(), "application/json", body);
+    // By which it is counted.
+    answer.extensions_mut().insert(code);
+    answer
 }
 
 /// The same, as the last one of its connection: no answer would come to the next request.
@@ -85,6 +88,24 @@ pub enum Code {
 }
 
 impl Code {
+    pub const ALL: [Self; 15] = [
+        Self::InvalidHost,
+        Self::InvalidRequest,
+        Self::BodyIncomplete,
+        Self::OriginNotAllowed,
+        Self::UnknownLimit,
+        Self::UnknownPath,
+        Self::NoCluster,
+        Self::MethodNotAllowed,
+        Self::BodyTimeout,
+        Self::BodyTooLarge,
+        Self::TooManyChecks,
+        Self::HostNotAllowed,
+        Self::NoRoom,
+        Self::TooManyConnections,
+        Self::Stopping,
+    ];
+
     /// The status that goes with it.
     pub const fn status(self) -> StatusCode {
         match self {
@@ -140,23 +161,7 @@ mod tests {
     fn codes_are_documented() {
         let documented = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/node.md");
         let documented = std::fs::read_to_string(documented).unwrap();
-        for code in [
-            Code::InvalidHost,
-            Code::InvalidRequest,
-            Code::BodyIncomplete,
-            Code::OriginNotAllowed,
-            Code::UnknownLimit,
-            Code::UnknownPath,
-            Code::NoCluster,
-            Code::MethodNotAllowed,
-            Code::BodyTimeout,
-            Code::BodyTooLarge,
-            Code::TooManyChecks,
-            Code::HostNotAllowed,
-            Code::NoRoom,
-            Code::TooManyConnections,
-            Code::Stopping,
-        ] {
+        for code in Code::ALL {
             let row = format!("| `{}` | {} |", code.name(), code.status().as_u16());
             assert!(documented.contains(&row), "{row}");
         }

@@ -8,6 +8,7 @@ use serde::de::{Deserializer, Error, Visitor};
 use tidegate_engine::Quota;
 
 use super::answer::{Code, Problem};
+use super::refused::log_unknown_limit;
 use crate::config::file::INLINE;
 use crate::config::quota::{Unenforceable, WrittenQuota};
 use crate::service::{CheckError, LimitSelector, MAX_KEY_BYTES, Service};
@@ -87,13 +88,14 @@ impl LimitRef<'_> {
         }
     }
 
-    /// Why a check is not decided; it names the limit nearest to an unknown one if it `suggests`
-    /// any.
+    /// Why a check is not decided; it names the limit nearest to an unknown one, which is logged, if
+    /// it `suggests` any.
     pub fn refusal(&self, service: &Service, error: CheckError, suggests: bool) -> Problem {
         match error {
             CheckError::Key => format!("key: must be 1 to {MAX_KEY_BYTES} bytes").into(),
             CheckError::UnknownLimit => {
                 let name = self.name();
+                log_unknown_limit(service, name);
                 unknown_limit(name, suggests.then(|| service.nearest_limit(name)).flatten())
             }
             CheckError::Quota(error) => {

@@ -63,6 +63,7 @@ pub fn decide(service: &Service, meter: &Meter, bytes: &[u8]) -> Result<Vec<u8>,
             }
             Err(error) => {
                 let Problem { code, text } = terms.refusal(service, error, suggests);
+                service.metrics().errors().count_http(code.name(), *checks);
                 // A limit that is near is looked for once: that takes a look at all names.
                 suggests &= error != CheckError::UnknownLimit;
                 let start = out.len();

@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::answer::{is_last, last};
+use super::answer::{Code, is_last, last};
 use super::gate::Gate;
 use super::head::head_missing;
 use super::routes::Routes;
@@ -51,6 +51,9 @@ impl HttpFrontEnd {
         bounds: HttpBounds,
     ) -> Self {
         let meter = service.meter(FrontEndName::Http);
+        // Each code is there from the start.
+        let errors = service.metrics().errors();
+        Code::ALL.iter().for_each(|code| errors.count_http(code.name(), 0));
         let bodies = Arc::new(Budget::new(bounds.held_body_bytes));
         let turns = Turns::default();
         Self { node: Arc::new(Routes { service, readiness, gate, bounds, meter, turns, bodies }) }

@@ -16,6 +16,7 @@ mod gate;
 mod head;
 mod headers;
 mod health;
+mod refused;
 mod reply;
 mod router;
 mod routes;

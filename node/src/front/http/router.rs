@@ -11,7 +11,7 @@ use super::answer::{Answer, Code, content, error, json, last};
 use super::gate::{Passed, Stopped};
 use super::health::{HEALTH, READY, health, ready};
 use super::routes::Routes;
-use super::{batch, body, check};
+use super::{batch, body, check, refused};
 use crate::config::bounds::HttpBounds;
 use crate::limits::gossip::{View, link_name, state_name};
 use crate::service::readiness::Phase;
@@ -20,9 +20,6 @@ use crate::telemetry::log_throttle::SharedLogThrottle;
 
 /// How long a body that does not matter may take, at most.
 const SKIPPED_WITHIN: Duration = Duration::from_secs(1);
-
-/// What is logged of a host or an origin, in characters.
-const MAX_LOGGED_CHARS: usize = 100;
 
 /// The lines of the log about requests of pages, and for hosts, that are not allowed.
 static STOPPED: SharedLogThrottle = SharedLogThrottle::new();
@@ -49,6 +46,7 @@ pub async fn answer(node: &Routes, request: Request<Incoming>) -> Answer {
             if is_read { answer } else { last(answer) }
         }
     };
+    refused::count(&node.service, &answer);
     if let Ok(Some(passed)) = passed {
         passed.add_to(answer.headers_mut());
     }
@@ -59,10 +57,12 @@ pub async fn answer(node: &Routes, request: Request<Incoming>) -> Answer {
 /// whether the node lives would restart it for having too many clients.
 pub fn answer_refused<B>(node: &Routes, request: &Request<B>) -> Answer {
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
-    match probed(node, request.uri().path()) {
+    let answer = match probed(node, request.uri().path()) {
         Some(answer) if reads => answer,
         _ => error(Code::TooManyConnections, "too many connections"),
-    }
+    };
+    refused::count(&node.service, &answer);
+    answer
 }
 
 /// The answer to a probe.
@@ -117,7 +117,7 @@ fn pass<B>(node: &Routes, request: &Request<B>) -> Result<Option<Passed>, Box<An
 
 fn log_stopped(of: &[u8], why: &str) {
     if let Some(left_out) = STOPPED.admit() {
-        let of: String = of.escape_ascii().take(MAX_LOGGED_CHARS).map(char::from).collect();
+        let of = refused::logged(of);
         tracing::warn!(frontend = "http", of, left_out, "a request is refused: {why}");
     }
 }

@@ -8,6 +8,7 @@ use super::reply::Reply;
 use super::session::{Replies, Session};
 use super::spec::{ANY, Spec, Subcommand, folded};
 use super::{auth, client, info, parameters, server, throttle, transaction};
+use crate::telemetry::errors::RespError;
 use crate::telemetry::log_throttle::SharedLogThrottle;
 
 /// The lines of the log about commands for which all transactions together leave no room.
@@ -87,10 +88,12 @@ impl Session {
         let mut reply = Reply { out, version: self.version };
         let Some((number, spec)) = found else {
             unknown_command(command, &mut reply);
+            self.count_error(RespError::UnknownCommand);
             self.closing = is_http(command.arg(0));
             return self.abort_transaction();
         };
         if !spec.takes(command.len()) {
+            self.count_error(RespError::InvalidRequest);
             if spec.name == "exec" {
                 self.queue = None;
                 return wrong_exec(&mut reply);
@@ -99,10 +102,12 @@ impl Session {
             return self.abort_transaction();
         }
         if !takes_subcommand(spec, command, &mut reply) {
+            self.count_error(RespError::InvalidRequest);
             return self.abort_transaction();
         }
         self.last = Some(number);
         if !self.is_let_in && !spec.flags.contains(&"no_auth") {
+            self.count_error(RespError::NoPassword);
             return reply.error(auth::REQUIRED);
         }
         match &mut self.queue {

@@ -12,6 +12,7 @@ use super::reply::{Reply, Version};
 use super::server_info::ServerInfo;
 use super::work::Work;
 use crate::service::Service;
+use crate::telemetry::errors::RespError;
 
 /// How many databases a client may select. All are one: keys are the same in each.
 pub const DATABASES: u8 = 16;
@@ -74,7 +75,13 @@ impl Session {
 
     /// Answers a violation of the protocol, and closes.
     pub fn fail(&mut self, error: ProtocolError, out: &mut Vec<u8>) {
+        self.count_error(RespError::Protocol);
         self.give_up(error.message(), out);
+    }
+
+    /// Counts a command that is answered with an error.
+    pub fn count_error(&self, error: RespError) {
+        self.service().metrics().errors().count_resp(error, 1);
     }
 
     /// Answers with an error, and closes.

@@ -1,7 +1,17 @@
+use std::sync::Arc;
+
 use proptest::prelude::*;
+use tidegate_engine::KeyHasher;
 
 use super::super::commands::TABLE;
-use super::super::testing::{answer, session};
+use super::super::server_info::{RespBounds, ServerInfo};
+use super::super::testing::{answer, session, talk};
+use super::{ProtocolError, Session};
+use crate::config::file::LimitConfig;
+use crate::limits::gossip::Gossip;
+use crate::limits::limiters::Limiters;
+use crate::service::Service;
+use crate::telemetry::exposition::Format;
 
 fn replies(commands: &[Vec<Vec<u8>>]) -> Vec<u8> {
     let mut input = Vec::new();
@@ -102,5 +112,28 @@ proptest! {
             rest = after.unwrap();
         }
         prop_assert!(rest.is_empty(), "{}", rest.escape_ascii());
+    }
+}
+
+#[test]
+fn what_is_refused_is_counted_by_its_code() {
+    let hasher = KeyHasher::siphash([7; 16]);
+    let limiters = Limiters::build(&[LimitConfig::built_in()], &Gossip::alone(), &hasher).unwrap();
+    let service = Arc::new(Service::new(limiters, Gossip::alone()));
+    let address = "127.0.0.1:1".parse().unwrap();
+    let server = ServerInfo::new(Arc::clone(&service), address, None, RespBounds::default());
+    let mut session = Session::new(Arc::new(server), None);
+    let refused = ["CL.THROTTLE a -1 1 60", "CL.THROTTLE a x 1 60", "THROTTLE a 0 1 60"];
+    talk(&mut session, &refused);
+    talk(&mut session, &["CL.THROTTLE a", "CLIENT FOO", "NOPE", "CL.THROTTLE a 5 1 60"]);
+    // Of those that are queued each counts once, when it is run.
+    talk(&mut session, &["MULTI", "CL.THROTTLE a -1 1 60", "EXEC"]);
+    session.fail(ProtocolError::ArgumentCount, &mut Vec::new());
+    let text = service.metrics().render(Format::Classic);
+    for (code, count) in
+        [("invalid_request", 6), ("unknown_command", 1), ("no_password", 0), ("protocol", 1)]
+    {
+        let line = format!("tidegate_errors_total{{frontend=\"resp\",code=\"{code}\"}} {count}\n");
+        assert!(text.contains(&line), "{line} in\n{text}");
     }
 }

@@ -10,6 +10,7 @@ use super::reply::Reply;
 use super::session::{Replies, Session};
 use super::spelling::Spelling;
 use crate::service::{CheckError, LimitSelector};
+use crate::telemetry::errors::RespError;
 
 impl Session {
     /// Asks for the check at the front of `input`, if it is spelled as the last one: the length of
@@ -74,6 +75,8 @@ impl Session {
                 }
             }
             Err(error) => {
+                let errors = service.metrics().errors();
+                errors.count_resp(RespError::InvalidRequest, waiting.len());
                 for _ in &*waiting {
                     reply.error(refusal(error).as_bytes());
                 }
@@ -102,6 +105,7 @@ fn answer(session: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>, d
     });
     if let Err(text) = asked {
         session.decide(reply.out);
+        session.count_error(RespError::InvalidRequest);
         reply.error(text.as_bytes());
     }
 }

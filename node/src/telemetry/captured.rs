@@ -1,0 +1,42 @@
+//! The lines of the log that a test causes on its thread.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tracing::subscriber::DefaultGuard;
+
+/// Takes the lines of its thread until it is dropped.
+#[derive(Debug)]
+pub struct Captured {
+    lines: Lines,
+    _guard: DefaultGuard,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Captured {
+    pub fn start() -> Self {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt().with_ansi(false);
+        let subscriber = subscriber.with_writer(move || writer.clone()).finish();
+        Self { lines, _guard: tracing::subscriber::set_default(subscriber) }
+    }
+
+    /// What has been said so far.
+    pub fn text(&self) -> String {
+        let text = self.lines.0.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&text).into_owned()
+    }
+}
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
