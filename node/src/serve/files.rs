@@ -42,6 +42,13 @@ impl Reader {
         Self { args: args.clone(), places: Arc::new(Semaphore::new(MAX_READS)) }
     }
 
+    /// Whether the command line names a file that is read again.
+    pub const fn has_any(&self) -> bool {
+        // A cluster has secrets or certificates.
+        let ServeArgs { config, resp_password_file, cluster, .. } = &self.args;
+        config.is_some() || resp_password_file.is_some() || cluster.is_some()
+    }
+
     /// Reads files on a thread of its own, which is not waited for when the node stops: one may be
     /// a pipe.
     ///

@@ -19,6 +19,9 @@ pub async fn rotate_on(mut hangups: Signal, files: Reader, gossip: Gossip) {
     let mut hangup = hangups.recv().await;
     while hangup.is_some() {
         gossip.look_up_seeds();
+        if !files.has_any() {
+            tracing::info!("SIGHUP: no file is named, so there is nothing to read again");
+        }
         let (trust, next) = read_until(&mut hangups, &files, trust::read).await;
         if let Some(trust) = trust {
             rotate(&gossip, trust).await;
@@ -45,7 +48,7 @@ pub async fn renew_on(mut hangups: Signal, files: Reader, in_force: InForce) {
     }
 }
 
-/// Compares the configuration with the limits in force at each SIGHUP, and says where a restart
+/// Compares the configuration with the limits in force at each SIGHUP, and says whether a restart
 /// would change them: they stay as they are while the node runs.
 pub async fn compare_on(mut hangups: Signal, files: Reader, in_force: Vec<LimitConfig>) {
     let mut hangup = hangups.recv().await;
@@ -66,6 +69,7 @@ fn log_others(read: &[LimitConfig], in_force: &[LimitConfig]) {
     let gone = in_force.iter().filter(|old| read.iter().all(|limit| limit.name != old.name));
     let mut others = changed.chain(gone).map(|limit| limit.name.as_str()).collect::<Vec<_>>();
     if others.is_empty() {
+        tracing::info!("SIGHUP: --config was read; the limits in force stay, as it has no others");
         return;
     }
     let left_out = others.len().saturating_sub(MAX_NAMED);
@@ -101,5 +105,23 @@ async fn rotate(gossip: &Gossip, trust: Result<Option<Trust>, String>) {
     match rotated {
         Ok(()) => tracing::info!("SIGHUP: new links use what was read"),
         Err(line) => tracing::error!("SIGHUP: secrets or certificates stay: {line}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::captured::Captured;
+
+    #[test]
+    fn each_comparison_says_what_came_of_it() {
+        let limit = |name: &str| LimitConfig { name: name.to_owned(), ..LimitConfig::built_in() };
+        let log = Captured::start();
+        log_others(&[limit("b"), limit("a")], &[limit("a"), limit("b")]);
+        let text = log.text();
+        assert!(text.contains(" INFO ") && text.contains("the limits in force stay"), "{text}");
+        log_others(&[limit("a"), limit("c")], &[limit("a"), limit("b")]);
+        let text = log.text();
+        assert!(text.ends_with("others, for a restart others=\"c,b\" left_out=0\n"), "{text}");
     }
 }

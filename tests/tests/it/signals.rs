@@ -260,6 +260,8 @@ fn limits_that_were_edited_stay_and_the_log_says_so() {
     let file = Replaced::new(&limit("5/s"));
     let mut node = Starting::start(&["--config", &file.path()]);
     node.wait_for_output();
+    node.signal(Signal::HUP);
+    let _ = node.wait_for_error("SIGHUP: --config was read; the limits in force stay");
     file.put(&limit("6/s"));
     node.signal(Signal::HUP);
     let line = node.wait_for_error("SIGHUP: the limits stay; --config has others");
@@ -268,6 +270,15 @@ fn limits_that_were_edited_stay_and_the_log_says_so() {
     node.signal(Signal::HUP);
     let line = node.wait_for_error("SIGHUP: the limits stay: --config");
     assert!(line.contains(&file.path()), "{line}");
+    assert_eq!(node.stop().code, Some(0));
+}
+
+#[test]
+fn a_hangup_with_nothing_to_read_is_acknowledged() {
+    let mut node = Starting::start(&[]);
+    node.wait_for_output();
+    node.signal(Signal::HUP);
+    let _ = node.wait_for_error("SIGHUP: no file is named, so there is nothing to read again");
     assert_eq!(node.stop().code, Some(0));
 }
 
