@@ -43,10 +43,10 @@ const TRANSACTION_BYTES: RangeInclusive<ByteSize> = ByteSize(1024)..=ByteSize(16
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Bounds")]
 pub struct BoundArgs {
-    /// How many connections each front-end serves at a time; further ones are refused. The limit
-    /// of open files may allow for fewer.
-    #[arg(long, value_name = "N", default_value_t = MAX_CONNECTIONS, value_parser = connections)]
-    pub max_connections: usize,
+    /// How many connections each front-end serves at a time; further ones are refused. 10000 unless
+    /// given; the limit of open files may allow for fewer.
+    #[arg(long, value_name = "N", value_parser = connections)]
+    pub max_connections: Option<usize>,
     /// How many of them may be of one address: an IPv4 address, or the /64 of an IPv6 one. 0 is
     /// any number: clients behind a proxy have one address.
     #[arg(long, value_name = "N", default_value = "0", value_parser = per_address)]
@@ -194,6 +194,11 @@ impl BoundArgs {
         }
     }
 
+    /// The most connections of one front-end at a time.
+    pub fn max_connections(&self) -> usize {
+        self.max_connections.unwrap_or(MAX_CONNECTIONS)
+    }
+
     /// # Errors
     /// One line that names two flags which contradict each other.
     pub fn check(&self) -> Result<(), String> {
@@ -206,8 +211,8 @@ impl BoundArgs {
             }
         }
         match self.max_connections_per_address {
-            Some(most) if most.get() > self.max_connections => {
-                let all = self.max_connections;
+            Some(most) if most.get() > self.max_connections() => {
+                let all = self.max_connections();
                 let flag = "--max-connections-per-address";
                 Err(format!("{flag} {most}: more than --max-connections {all}"))
             }

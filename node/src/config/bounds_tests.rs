@@ -60,9 +60,14 @@ fn bounds_are_documented_with_their_figures() {
     command.build();
     for flag in command.get_arguments().filter(|flag| flag.get_id() != "help") {
         let name = flag.get_long().unwrap();
-        let unless_given = flag.get_default_values()[0].to_str().unwrap();
-        // The number of connections has a comma there.
-        let figure = if unless_given == "10000" { "10,000" } else { unless_given };
+        // Whether the number of connections is given matters, so its default is none of clap's.
+        let unless_given = flag.get_default_values().first().map(|one| one.to_str().unwrap());
+        let figure = match unless_given {
+            // The number of connections, or of commands, has a comma there.
+            None | Some("10000") => "10,000",
+            Some(figure) => figure,
+        };
+        assert_eq!(unless_given.is_none(), name == "max-connections");
         let row = format!("| `--{name} ");
         let row = documented.lines().find_map(|line| Some(line.split_once(&row)?.1));
         let columns =

@@ -52,6 +52,11 @@ pub fn raise_file_limit() -> Option<u64> {
     if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current }
 }
 
+/// The number of files that the process may open now; `None` where there is no limit.
+pub fn file_limit() -> Option<u64> {
+    getrlimit(Resource::Nofile).current
+}
+
 /// The limit, if a node can answer clients and health checks within it.
 ///
 /// # Errors

@@ -1,5 +1,6 @@
 //! Running a node: read files, bind, join, announce the addresses, serve, drain, leave.
 
+mod advice;
 mod banner;
 mod files;
 mod reload;
@@ -29,7 +30,7 @@ use crate::config::password::{InForce, Password};
 use crate::front::addresses::Addresses;
 use crate::front::http::{Gate, HttpFrontEnd};
 use crate::front::net::{self, Connections, FrontEnd, Limits};
-use crate::front::permits::{PermitCounts, enough_files, raise_file_limit};
+use crate::front::permits::{PermitCounts, enough_files, file_limit, raise_file_limit};
 use crate::front::resp::{RespBounds, RespFrontEnd};
 use crate::limits::gossip::{Config, Gossip, JoinKind};
 use crate::limits::limiters::Limiters;
@@ -93,7 +94,7 @@ async fn serve(
     let readiness = Arc::clone(&serving.readiness);
     let front_end =
         HttpFrontEnd::new(Arc::clone(&service), readiness, gate(args), http_bounds(args));
-    log_start(&bound, &limits);
+    advice::log_start(&bound, &limits, password.is_some());
     serving.accept(FrontEndName::Http, http_listener, front_end)?;
     if service.gossip().view().is_some_and(|view| !view.joined) {
         tracing::info!(%http, "joining: probes are answered, checks wait");
@@ -195,10 +196,8 @@ impl Serving {
             FrontEndName::Resp => self.permits.0,
             FrontEndName::Http => self.permits.1,
         };
-        if permits.connections < self.bounds.max_connections {
-            let (of, connections) = (name.label(), permits.connections);
-            tracing::info!(frontend = of, connections, "the limit of open files allows for this");
-        }
+        let asked = self.bounds.max_connections;
+        advice::log_connections(name.label(), permits.connections, asked, file_limit());
         let metrics = self.service.metrics().connections(name).clone();
         let addresses = self.bounds.max_connections_per_address.map(Addresses::new);
         let limits = Limits { metrics, permits, addresses };
@@ -304,7 +303,7 @@ async fn start(args: &ServeArgs) -> Result<Started, String> {
     // Mistakes in files come first: they are there whatever else runs on this machine.
     let Files { limits, password, trust } = Reader::new(args).read(Files::read).await?;
     let files = enough_files(raise_file_limit())?;
-    let permits = PermitCounts::of(files, args.bounds.max_connections);
+    let permits = PermitCounts::of(files, args.bounds.max_connections());
     let bind = |flag, address| {
         let bound = net::bind(address);
         bound.map_err(|error| format!("{flag} {address}: {error}"))
@@ -341,19 +340,6 @@ fn random_hasher() -> Result<KeyHasher, String> {
     let mut secret = [0; 16];
     getrandom::fill(&mut secret).map_err(|error| format!("no randomness available: {error}"))?;
     Ok(KeyHasher::siphash(secret))
-}
-
-/// Logs what is served, and where clients are exposed.
-fn log_start(bound: &Bound, limits: &[LimitConfig]) {
-    for limit in limits {
-        let LimitConfig { name, quota, overflow } = limit;
-        tracing::info!(%name, %quota, %overflow, "limit");
-    }
-    for (flag, address) in [("--resp", bound.resp), ("--http", bound.http)] {
-        if !address.ip().is_loopback() {
-            tracing::warn!("{flag} {address}: plain text on the network; put TLS in front of it");
-        }
-    }
 }
 
 /// Says where the node listens.
