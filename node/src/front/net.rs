@@ -11,7 +11,6 @@ use tidegate_engine::IpKey;
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -19,7 +18,7 @@ use crate::front::addresses::{AddressPermit, Addresses};
 use crate::front::budget::Budget;
 use crate::front::permits::PermitCounts;
 use crate::front::unsent::Unsent;
-use crate::telemetry::log_throttle::LogThrottle;
+use crate::telemetry::log_throttle::SharedLogThrottle;
 use crate::telemetry::metrics::ConnectionMetrics;
 
 /// How many clients may wait to be accepted, where the system allows as many: the next one is
@@ -128,7 +127,7 @@ pub async fn accept(
     connections: Connections,
     stop: CancellationToken,
 ) {
-    let mut acceptor = Acceptor::new(front_end, limits, connections);
+    let acceptor = Acceptor::new(front_end, limits, connections);
     loop {
         let accepted = tokio::select! {
             biased;
@@ -157,9 +156,9 @@ struct Acceptor<F> {
     address_refusals: Arc<Semaphore>,
     addresses: Option<Addresses>,
     /// The lines of the log about failures, and about clients beyond either bound.
-    failure_log: LogThrottle,
-    full_log: LogThrottle,
-    address_log: LogThrottle,
+    failure_log: Arc<SharedLogThrottle>,
+    full_log: Arc<SharedLogThrottle>,
+    address_log: Arc<SharedLogThrottle>,
 }
 
 /// The permits that a connection has until it ends: among all, and among those of its address where
@@ -178,6 +177,7 @@ enum Refused {
 impl<F: FrontEnd> Acceptor<F> {
     fn new(front_end: F, limits: Limits, connections: Connections) -> Self {
         let Limits { metrics, permits, addresses } = limits;
+        let log_of = |about| Arc::new(SharedLogThrottle::new(about));
         let address_refusals = if addresses.is_some() { permits.refusals / 2 } else { 0 };
         Self {
             front_end,
@@ -187,14 +187,14 @@ impl<F: FrontEnd> Acceptor<F> {
             full_refusals: Arc::new(Semaphore::new(permits.refusals - address_refusals)),
             address_refusals: Arc::new(Semaphore::new(address_refusals)),
             addresses,
-            failure_log: LogThrottle::default(),
-            full_log: LogThrottle::default(),
-            address_log: LogThrottle::default(),
+            failure_log: log_of("failures to accept connections"),
+            full_log: log_of("connections beyond the bound"),
+            address_log: log_of("connections beyond the bound of their address"),
         }
     }
 
     /// Accepts the clients that wait in the listener's backlog.
-    async fn accept_waiting(&mut self, listener: TcpListener) {
+    async fn accept_waiting(&self, listener: TcpListener) {
         // It does not block.
         let Ok(listener) = listener.into_std() else { return };
         for count in 1..=MAX_WAITING {
@@ -216,7 +216,7 @@ impl<F: FrontEnd> Acceptor<F> {
     }
 
     /// Serves a client, or refuses it.
-    fn serve_or_refuse(&mut self, stream: TcpStream, peer: SocketAddr) {
+    fn serve_or_refuse(&self, stream: TcpStream, peer: SocketAddr) {
         // Without these options a connection works, but a vanished client is not detected.
         let _ = set_options(&stream);
         let permit = match self.permit(peer) {
@@ -251,13 +251,13 @@ impl<F: FrontEnd> Acceptor<F> {
     }
 
     /// A client's permit; where there is none, that is counted and logged.
-    fn permit(&mut self, peer: SocketAddr) -> Result<Permit, Refused> {
+    fn permit(&self, peer: SocketAddr) -> Result<Permit, Refused> {
         let frontend = self.metrics.frontend;
         // First its own bound: a client that exceeds it takes none of the permits of others.
         let of_address = self.addresses.as_ref().map(|addresses| addresses.admit(peer));
         if matches!(of_address, Some(None)) {
             self.metrics.refused_address.inc();
-            if let Some(left_out) = self.address_log.admit(Instant::now()) {
+            if let Some(left_out) = self.address_log.admit_shared() {
                 let address = IpKey::from(peer);
                 tracing::warn!(frontend, %address, left_out, "too many connections of one address");
             }
@@ -265,7 +265,7 @@ impl<F: FrontEnd> Acceptor<F> {
         }
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
             self.metrics.refused_full.inc();
-            if let Some(left_out) = self.full_log.admit(Instant::now()) {
+            if let Some(left_out) = self.full_log.admit_shared() {
                 tracing::warn!(frontend, left_out, "too many connections");
             }
             return Err(Refused::Full);
@@ -274,9 +274,9 @@ impl<F: FrontEnd> Acceptor<F> {
     }
 
     /// Counts and logs that no connection was accepted.
-    fn note_failure(&mut self, error: &io::Error) {
+    fn note_failure(&self, error: &io::Error) {
         self.metrics.accept_errors.inc();
-        if let Some(left_out) = self.failure_log.admit(Instant::now()) {
+        if let Some(left_out) = self.failure_log.admit_shared() {
             let frontend = self.metrics.frontend;
             tracing::warn!(frontend, left_out, "no connection accepted: {error}");
         }

@@ -25,7 +25,7 @@ use crate::telemetry::metrics::ConnectionMetrics;
 const SPARED_BYTES: usize = 129 * 1024;
 
 /// The lines of the log about connections that are reset.
-static RESET: SharedLogThrottle = SharedLogThrottle::new();
+static RESET: SharedLogThrottle = SharedLogThrottle::new("connections that were reset");
 
 /// The unsent replies of one connection. One that exceeds a bound is counted, and its socket is
 /// reset when it is closed, so that the system frees what it holds too.

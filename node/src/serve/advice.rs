@@ -1,17 +1,11 @@
-//! What the log says of a node that starts: its limits, where its clients are exposed, and which
-//! bounds it cannot have.
+//! What the log says of a node that starts: where its clients are exposed, and which bounds it cannot
+//! have.
 
 use super::banner::Bound;
 use crate::config::bounds::MAX_CONNECTIONS;
-use crate::config::file::LimitConfig;
 
-/// Logs what is served, and where clients are exposed; `has_password` if Redis clients must give
-/// one.
-pub fn log_start(bound: &Bound, limits: &[LimitConfig], has_password: bool) {
-    for limit in limits {
-        let LimitConfig { name, quota, overflow } = limit;
-        tracing::info!(%name, %quota, %overflow, "limit");
-    }
+/// Logs where clients are exposed; `has_password` if Redis clients must give one.
+pub fn log_exposed(bound: &Bound, has_password: bool) {
     for (flag, address) in [("--resp", bound.resp), ("--http", bound.http)] {
         if !address.ip().is_loopback() {
             tracing::warn!("{flag} {address}: plain text on the network; put TLS in front of it");
@@ -65,7 +59,7 @@ mod tests {
             let resp = "192.0.2.1:1".parse().unwrap();
             let bound = Bound { resp, http: http.parse().unwrap(), cluster: None };
             let log = Captured::start();
-            log_start(&bound, &[], has_password);
+            log_exposed(&bound, has_password);
             let text = log.text();
             let line = format!("--http {http}: asks for no password");
             assert_eq!(text.contains(&line), expected, "{text}");

@@ -94,7 +94,8 @@ async fn serve(
     let readiness = Arc::clone(&serving.readiness);
     let front_end =
         HttpFrontEnd::new(Arc::clone(&service), readiness, gate(args), http_bounds(args));
-    advice::log_start(&bound, &limits, password.is_some());
+    log_start(&limits);
+    advice::log_exposed(&bound, password.is_some());
     serving.accept(FrontEndName::Http, http_listener, front_end)?;
     if service.gossip().view().is_some_and(|view| !view.joined) {
         tracing::info!(%http, "joining: probes are answered, checks wait");
@@ -340,6 +341,13 @@ fn random_hasher() -> Result<KeyHasher, String> {
     let mut secret = [0; 16];
     getrandom::fill(&mut secret).map_err(|error| format!("no randomness available: {error}"))?;
     Ok(KeyHasher::siphash(secret))
+}
+
+/// Logs what is served.
+fn log_start(limits: &[LimitConfig]) {
+    for LimitConfig { name, quota, overflow } in limits {
+        tracing::info!(%name, %quota, %overflow, "limit");
+    }
 }
 
 /// Says where the node listens.

@@ -8,7 +8,7 @@ use crate::telemetry::log_throttle::SharedLogThrottle;
 const MAX_LOGGED_CHARS: usize = 100;
 
 /// The lines of the log about checks by limits that do not exist.
-static UNKNOWN: SharedLogThrottle = SharedLogThrottle::new();
+static UNKNOWN: SharedLogThrottle = SharedLogThrottle::new("checks by limits that do not exist");
 
 /// Counts an answer that is an error.
 pub fn count(service: &Service, answer: &Answer) {
@@ -22,7 +22,7 @@ pub fn log_unknown_limit(service: &Service, name: &str) {
     log_unknown(&UNKNOWN, service, name);
 }
 
-fn log_unknown(throttle: &SharedLogThrottle, service: &Service, name: &str) {
+fn log_unknown(throttle: &'static SharedLogThrottle, service: &Service, name: &str) {
     if let Some(left_out) = throttle.admit() {
         let nearest = service.nearest_limit(name);
         let limit = logged(name.as_bytes());

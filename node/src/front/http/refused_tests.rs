@@ -70,15 +70,16 @@ async fn what_is_refused_is_counted_by_its_code() {
 
 #[tokio::test(start_paused = true)]
 async fn an_unknown_limit_is_logged_once_a_second() {
-    let (service, throttle, log) = (service(), SharedLogThrottle::new(), Captured::start());
-    log_unknown(&throttle, &service, "defualt");
-    log_unknown(&throttle, &service, "other");
+    static THROTTLE: SharedLogThrottle = SharedLogThrottle::new("tests");
+    let (service, log) = (service(), Captured::start());
+    log_unknown(&THROTTLE, &service, "defualt");
+    log_unknown(&THROTTLE, &service, "other");
     let text = log.text();
     let line = "a check is refused: no limit has this name frontend=\"http\" limit=\"defualt\" \
                 nearest=\"default\" left_out=0\n";
     assert!(text.contains(" WARN ") && text.ends_with(line), "{text}");
     tokio::time::advance(std::time::Duration::from_secs(1)).await;
-    log_unknown(&throttle, &service, &format!("\n\u{1b}{}", "x".repeat(1_000)));
+    log_unknown(&THROTTLE, &service, &format!("\n\u{1b}{}", "x".repeat(1_000)));
     let text = log.text();
     let last = text.lines().last().unwrap();
     assert!(last.ends_with(" left_out=1") && !last.contains("nearest"), "{last}");

@@ -22,7 +22,7 @@ use crate::telemetry::log_throttle::SharedLogThrottle;
 const SKIPPED_WITHIN: Duration = Duration::from_secs(1);
 
 /// The lines of the log about requests of pages, and for hosts, that are not allowed.
-static STOPPED: SharedLogThrottle = SharedLogThrottle::new();
+static STOPPED: SharedLogThrottle = SharedLogThrottle::new("requests that were refused");
 
 /// What a request is answered by.
 enum Route {

@@ -12,7 +12,7 @@ use crate::telemetry::errors::RespError;
 use crate::telemetry::log_throttle::SharedLogThrottle;
 
 /// The lines of the log about commands for which all transactions together leave no room.
-static NOT_QUEUED: SharedLogThrottle = SharedLogThrottle::new();
+static NOT_QUEUED: SharedLogThrottle = SharedLogThrottle::new("transactions that were refused");
 
 impl Session {
     /// Runs one command, or queues it in an open transaction, and appends its reply, unless that is

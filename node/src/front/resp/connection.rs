@@ -40,7 +40,8 @@ const KEPT_BYTES: usize = 256 * 1024;
 
 /// The lines of the log about connections that are closed because there was no room for their
 /// commands.
-static NO_ROOM: SharedLogThrottle = SharedLogThrottle::new();
+static NO_ROOM: SharedLogThrottle =
+    SharedLogThrottle::new("connections that were closed for want of room");
 
 thread_local! {
     /// Shared by all connections of a thread, so an idle connection owns no buffer.

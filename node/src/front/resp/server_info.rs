@@ -19,7 +19,7 @@ use crate::config::password::InForce;
 use crate::front::budget::{Budget, Share};
 use crate::front::turns::Turns;
 use crate::service::Service;
-use crate::telemetry::log_throttle::LogThrottle;
+use crate::telemetry::log_throttle::SharedLogThrottle;
 use crate::telemetry::meter::{FrontEndName, Meter};
 
 /// For how long a reading of the process's memory is good enough.
@@ -76,7 +76,7 @@ pub struct ServerInfo {
     /// The memory of the process, in bytes, and when that was read.
     resident: Mutex<Option<(Instant, u64)>>,
     /// Lines of the log about wrong passwords.
-    guesses: Mutex<LogThrottle>,
+    guesses: Arc<SharedLogThrottle>,
 }
 
 impl ServerInfo {
@@ -100,7 +100,7 @@ impl ServerInfo {
             unread: Arc::new(Budget::new(bounds.max_unread_bytes)),
             queued: Arc::new(Budget::new(MAX_ALL_QUEUED_BYTES)),
             resident: Mutex::new(None),
-            guesses: Mutex::default(),
+            guesses: Arc::new(SharedLogThrottle::new("wrong passwords")),
         }
     }
 
@@ -153,8 +153,7 @@ impl ServerInfo {
     /// Counts a wrong password, and logs it once a second at most.
     pub fn count_guess(&self, from: Option<SocketAddr>) {
         self.service.metrics().count_guess();
-        let mut guesses = self.guesses.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(left_out) = guesses.admit(tokio::time::Instant::now()) {
+        if let Some(left_out) = self.guesses.admit_shared() {
             let from = from.map(tracing::field::display);
             tracing::warn!(from, left_out, "a Redis client gave a wrong password");
         }

@@ -15,7 +15,7 @@ use crate::telemetry::log_throttle::SharedLogThrottle;
 const MAX_EXEC_REPLY_BYTES: usize = 1024 * 1024;
 
 /// The lines of the log about transactions that are waited for no longer.
-static EXPIRED: SharedLogThrottle = SharedLogThrottle::new();
+static EXPIRED: SharedLogThrottle = SharedLogThrottle::new("transactions that were aborted");
 
 impl Session {
     /// Aborts the open transaction, whose next command took too long to come.
