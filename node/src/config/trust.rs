@@ -72,8 +72,8 @@ fn access(mode: u32) -> Option<String> {
     who.into_iter().flatten().reduce(|group, others| format!("{group} and {others}"))
 }
 
-/// What leaves a file of `owner` to the node alone, which runs as `user`: with mode 600 it could not
-/// read that of another user.
+/// What leaves a file of `owner` to the node alone, which runs as `user`: with mode 600 it could
+/// not read that of another user.
 const fn advice(owner: u32, user: u32) -> &'static str {
     if owner == user || user == ROOT {
         "chmod 600"

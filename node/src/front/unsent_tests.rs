@@ -210,8 +210,8 @@ async fn a_client_that_reads_on_is_served_while_the_node_drains() {
     assert!(!unsent.exceeded());
 }
 
-/// Those that do not read while room is scarce pay, and not those behind them, who hold no more than
-/// each may.
+/// Those that do not read while room is scarce pay, and not those behind them, who hold no more
+/// than each may.
 #[tokio::test(start_paused = true)]
 async fn who_holds_most_of_what_is_scarce_is_not_waited_for() {
     const BYTES: usize = 2 * 1024 * 1024;

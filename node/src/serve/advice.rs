@@ -1,5 +1,5 @@
-//! What the log says of a node that starts: where its clients are exposed, and which bounds it cannot
-//! have.
+//! What the log says of a node that starts: where its clients are exposed, and which bounds it
+//! cannot have.
 
 use super::banner::Bound;
 use crate::config::bounds::MAX_CONNECTIONS;

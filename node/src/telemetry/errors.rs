@@ -1,5 +1,4 @@
-//! Counts of what clients asked for and was answered with an error: refused checks of a batch each by
-//! itself.
+//! Counts of what is answered with an error: of a batch, each check that is refused.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -44,7 +43,9 @@ impl Errors {
         let family = Family::<ErrorLabels, Counter>::default();
         registry.register("errors", "Checks and requests answered with an error", family.clone());
         let errors = Self(family);
-        RespError::ALL.into_iter().for_each(|error| errors.count_resp(error, 0));
+        for error in RespError::ALL {
+            errors.count_resp(error, 0);
+        }
         errors
     }
 

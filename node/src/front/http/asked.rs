@@ -88,8 +88,8 @@ impl LimitRef<'_> {
         }
     }
 
-    /// Why a check is not decided; it names the limit nearest to an unknown one, which is logged, if
-    /// it `suggests` any.
+    /// Why a check is not decided; it names the limit nearest to an unknown one, which is logged,
+    /// if it `suggests` any.
     pub fn refusal(&self, service: &Service, error: CheckError, suggests: bool) -> Problem {
         match error {
             CheckError::Key => format!("key: must be 1 to {MAX_KEY_BYTES} bytes").into(),

@@ -53,7 +53,9 @@ impl HttpFrontEnd {
         let meter = service.meter(FrontEndName::Http);
         // Each code is there from the start.
         let errors = service.metrics().errors();
-        Code::ALL.iter().for_each(|code| errors.count_http(code.name(), 0));
+        for code in Code::ALL {
+            errors.count_http(code.name(), 0);
+        }
         let bodies = Arc::new(Budget::new(bounds.held_body_bytes));
         let turns = Turns::default();
         Self { node: Arc::new(Routes { service, readiness, gate, bounds, meter, turns, bodies }) }

@@ -14,8 +14,8 @@ use crate::front::budget::Share;
 /// each: a budget of its own, so that clients that fill it leave room to those without
 /// transactions.
 pub const MAX_ALL_QUEUED_BYTES: usize = 64 * 1024 * 1024;
-/// What each transaction may take in any case, in bytes, and for any time: small ones are not refused
-/// because others are large.
+/// What each transaction may take in any case, in bytes, and for any time: small ones are not
+/// refused because others are large.
 const FREE_BYTES: usize = 4 * 1024;
 
 /// What one argument takes in addition to its bytes.

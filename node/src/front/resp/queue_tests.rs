@@ -53,7 +53,7 @@ fn all_transactions_share_a_budget() {
     push(&mut queue(), 60_000).unwrap();
 }
 
-/// The room of others is lent for a while after each command; what each has for itself for any time.
+/// The room of others is lent for a while after each command, what each has for itself for ever.
 #[tokio::test(start_paused = true)]
 async fn only_what_holds_room_of_others_has_a_deadline() {
     const TIME: Duration = Duration::from_secs(30);
