@@ -17,7 +17,7 @@ pub const SCARCE_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Stall {
     since: Instant,
-    /// It is looked at again when that is over, as room may have become scarce.
+    /// It is looked at again when that is over, as room may have become scarce, or no longer be.
     timer: Pin<Box<Sleep>>,
     /// The begin of a drain, if it may come.
     drain: Option<Pin<Box<WaitForCancellationFutureOwned>>>,

@@ -46,7 +46,7 @@ pub fn log_connections(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::captured::Captured;
+    use crate::telemetry::testing::Captured;
 
     #[test]
     fn a_password_of_one_port_is_said_not_to_guard_the_other() {

@@ -111,7 +111,7 @@ async fn rotate(gossip: &Gossip, trust: Result<Option<Trust>, String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::captured::Captured;
+    use crate::telemetry::testing::Captured;
 
     #[test]
     fn each_comparison_says_what_came_of_it() {

@@ -107,7 +107,7 @@ impl SharedLogThrottle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::captured::Captured;
+    use crate::telemetry::testing::Captured;
 
     #[test]
     fn one_line_a_second_says_how_many_it_stands_for() {

@@ -1,7 +1,5 @@
 //! What operators see: metrics and log lines.
 
-#[cfg(test)]
-pub mod captured;
 pub mod errors;
 pub mod exposition;
 pub mod log;
@@ -11,3 +9,5 @@ pub mod metrics;
 mod over_admission;
 pub mod patient;
 mod peer_metrics;
+#[cfg(test)]
+pub mod testing;

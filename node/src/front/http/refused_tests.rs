@@ -16,9 +16,9 @@ use crate::front::unsent::tests::{WRITE_TIMEOUT, pair};
 use crate::limits::gossip::Gossip;
 use crate::limits::limiters::Limiters;
 use crate::service::readiness::Readiness;
-use crate::telemetry::captured::Captured;
 use crate::telemetry::exposition::Format;
 use crate::telemetry::meter::FrontEndName;
+use crate::telemetry::testing::Captured;
 
 fn service() -> Arc<Service> {
     let hasher = KeyHasher::siphash([7; 16]);

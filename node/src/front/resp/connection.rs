@@ -184,12 +184,13 @@ impl Connection {
         loop {
             // As far as the socket takes it, also while input keeps coming.
             poll_fn(|context| Poll::Ready(self.send_some(context))).await?;
-            if self.session.closing || !self.may_run_ahead() {
-                self.send().await?;
-            }
             if self.session.closing {
+                self.send().await?;
                 linger(&mut self.stream).await;
                 return Ok(());
+            }
+            if !self.may_run_ahead() {
+                self.send_ahead().await?;
             }
             if !self.backlog {
                 let draining = drain.is_cancelled();
@@ -465,6 +466,16 @@ impl Connection {
             *output = Vec::new();
         }
         self.bounds.hold(&self.stream, self.unsent.held())
+    }
+
+    /// Sends until further commands may be run. A client that sends a pipeline before it reads any
+    /// of it goes on once others have made room: a stall wakes its task now and then.
+    async fn send_ahead(&mut self) -> io::Result<()> {
+        poll_fn(|context| match self.send_some(context) {
+            Ok(()) if !self.may_run_ahead() => Poll::Pending,
+            sent => Poll::Ready(sent),
+        })
+        .await
     }
 
     /// Waits until the unsent replies are written. Nothing is read in that time, so a client that

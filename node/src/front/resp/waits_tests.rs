@@ -3,6 +3,7 @@
 use super::*;
 use crate::config::bounds::UNDER_WAY;
 use crate::front::linger::LINGER;
+use crate::front::stall::SCARCE_TIMEOUT;
 use crate::telemetry::exposition::Format;
 
 /// An argument of so many bytes takes more than a transaction has for itself.
@@ -89,4 +90,33 @@ async fn a_client_that_does_not_read_keeps_no_drain() {
     assert!(!serving.is_finished());
     drain.cancel();
     tokio::time::timeout(2 * LINGER, serving).await.expect("an end").unwrap();
+}
+
+/// Those that made room scarce are gone: a client that has yet to send the rest of its pipeline, and
+/// so does not read, is served on.
+#[tokio::test(start_paused = true)]
+async fn a_pipeline_goes_on_once_there_is_room_again() {
+    let (front_end, pause) = (front_end(1024 * 1024), SCARCE_TIMEOUT / 20);
+    let budget = Arc::new(Budget::new(MAX_UNSENT_BYTES));
+    let mut others = Share::new(Arc::clone(&budget));
+    assert!(others.resize(MAX_UNSENT_BYTES * 3 / 4));
+    let (mut client, accepted) = unsent::tests::pair().await;
+    let unsent = Unsent::new(budget, WRITE_TIMEOUT, metrics(&front_end));
+    tokio::spawn(front_end.serve(accepted, unsent, CancellationToken::new()));
+    let _sending = tokio::spawn(async move {
+        client.write_all(echoes().as_bytes()).await.unwrap();
+        client
+    });
+    let run = async |times| {
+        for _ in 0..times {
+            tokio::time::sleep(pause).await;
+            // The time of the systems is not paused.
+            thread::sleep(Duration::from_millis(5));
+        }
+        front_end.server.commands()
+    };
+    let few = run(60).await;
+    assert!(few > 0 && few < ECHOES as u64 / 2, "{few}");
+    drop(others);
+    assert_eq!(run(100).await, ECHOES as u64);
 }
