@@ -92,8 +92,8 @@ async fn a_client_that_does_not_read_keeps_no_drain() {
     tokio::time::timeout(2 * LINGER, serving).await.expect("an end").unwrap();
 }
 
-/// Those that made room scarce are gone: a client that has yet to send the rest of its pipeline, and
-/// so does not read, is served on.
+/// Those that made room scarce are gone: a client that has yet to send the rest of its pipeline,
+/// and so does not read, is served on.
 #[tokio::test(start_paused = true)]
 async fn a_pipeline_goes_on_once_there_is_room_again() {
     let (front_end, pause) = (front_end(1024 * 1024), SCARCE_TIMEOUT / 20);
