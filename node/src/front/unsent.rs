@@ -20,8 +20,9 @@ use crate::telemetry::log_throttle::SharedLogThrottle;
 use crate::telemetry::metrics::ConnectionMetrics;
 
 /// What each connection may hold for all of its time, in bytes: a batch of replies and one more,
-/// the largest but for that of `EXEC`. A client that sends all of a pipeline before it reads holds
-/// no more where room is scarce, as nothing more is run for it.
+/// the largest but for those of `EXEC`, `CLIENT LIST` and some requests over HTTP. A client that
+/// sends all of a pipeline before it reads holds no more where room is scarce, as nothing more is
+/// run for it.
 const SPARED_BYTES: usize = 129 * 1024;
 
 /// The lines of the log about connections that are reset.

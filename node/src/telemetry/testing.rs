@@ -1,9 +1,15 @@
 //! The lines of the log that a test causes on its thread.
 
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use tracing::Dispatch;
 use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::Registry;
+
+/// While there is one subscriber alone, a line that another thread, which has none, comes to first
+/// is taken for one that interests nobody.
+static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Registry::default()));
 
 /// Takes the lines of its thread until it is dropped.
 #[derive(Debug)]
@@ -17,6 +23,7 @@ struct Lines(Arc<Mutex<Vec<u8>>>);
 
 impl Captured {
     pub fn start() -> Self {
+        LazyLock::force(&SECOND);
         let lines = Lines::default();
         let writer = lines.clone();
         let subscriber = tracing_subscriber::fmt().with_ansi(false);
@@ -24,7 +31,7 @@ impl Captured {
         Self { lines, _guard: tracing::subscriber::set_default(subscriber) }
     }
 
-    /// What has been said so far.
+    /// What has been logged so far.
     pub fn text(&self) -> String {
         let text = self.lines.0.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&text).into_owned()
