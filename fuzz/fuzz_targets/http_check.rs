@@ -12,9 +12,11 @@ fuzz_target!(|body: &[u8]| {
     static NODE: OnceLock<Node> = OnceLock::new();
     let node = NODE.get_or_init(Node::alone);
     let alone = node.check(body);
+    // A byte order mark before the body says nothing; within a batch it is no JSON.
+    let text = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
     match &alone {
         Ok((status, fields)) => {
-            let asked: Value = serde_json::from_slice(body).expect("what was decided is JSON");
+            let asked: Value = serde_json::from_slice(text).expect("what was decided is JSON");
             let key = asked["key"].as_str().expect("a key");
             assert!((1..=1024).contains(&key.len()));
             let has = |name: &str| fields.iter().any(|(field, _)| field == name);
@@ -25,7 +27,7 @@ fuzz_target!(|body: &[u8]| {
     }
     let results = results(node, body);
     assert!(results.is_none_or(|results| (1..=1000).contains(&results.len())));
-    let wrapped = [b"{\"checks\":[", body, b",", body, b"]}"].concat();
+    let wrapped = [b"{\"checks\":[", text, b",", text, b"]}"].concat();
     let wrapped = self::results(node, &wrapped);
     if alone.is_ok() {
         let wrapped = wrapped.expect("results");
