@@ -17,10 +17,10 @@ pub struct Fitted {
 }
 
 /// The crates that mutations break, read once.
-pub type Packages = BTreeMap<String, Package>;
+type Packages = BTreeMap<String, Package>;
 
 /// Every mutation with its test, or what is wrong with the lists.
-pub fn fit(root: &Path, mutations: Vec<Mutation>) -> Result<(Vec<Fitted>, Packages), Vec<String>> {
+pub fn fit(root: &Path, mutations: Vec<Mutation>) -> Result<Vec<Fitted>, Vec<String>> {
     let mut packages = Packages::new();
     let mut texts = BTreeMap::new();
     let mut names = BTreeSet::new();
@@ -34,7 +34,7 @@ pub fn fit(root: &Path, mutations: Vec<Mutation>) -> Result<(Vec<Fitted>, Packag
             Err(why) => wrong.push(format!("{}: {why}", mutation.name)),
         }
     }
-    if wrong.is_empty() { Ok((fitted, packages)) } else { Err(wrong) }
+    if wrong.is_empty() { Ok(fitted) } else { Err(wrong) }
 }
 
 fn fit_one(

@@ -45,8 +45,8 @@ fn main() -> ExitCode {
 fn run() -> Result<bool, String> {
     let arguments = Arguments::parse(env::args().skip(1))?;
     let root = env::current_dir().map_err(|error| error.to_string())?;
-    let (fitted, packages) = match fit::fit(&root, list::load(&root)?) {
-        Ok(fits) => fits,
+    let fitted = match fit::fit(&root, list::load(&root)?) {
+        Ok(fitted) => fitted,
         Err(wrong) => {
             println!("{}", wrong.join("\n"));
             return Ok(false);
@@ -55,7 +55,7 @@ fn run() -> Result<bool, String> {
     if arguments.choice == Choice::Fit {
         return Ok(true);
     }
-    let mut hashes = Hashes::new(&root, &packages);
+    let mut hashes = Hashes::new(&root);
     let all: io::Result<Vec<_>> = fitted.iter().map(|one| Ok((one, hashes.of(one)?))).collect();
     let all = all.map_err(|error| error.to_string())?;
     let mut recorded = Recorded::load(&root).map_err(|error| error.to_string())?;

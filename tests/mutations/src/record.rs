@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 
-use crate::fit::{Fitted, Packages, package_of};
+use crate::fit::{Fitted, package_of};
 use crate::list::FOLDER;
 use crate::lock::Lock;
-use crate::sources::{Source, other_tests};
+use crate::sources::other_tests;
 use crate::target::Target;
 
 /// What all mutations depend on.
@@ -87,7 +87,6 @@ struct Named {
 #[derive(Debug)]
 pub struct Hashes<'a> {
     root: &'a Path,
-    packages: &'a Packages,
     files: BTreeMap<PathBuf, u128>,
     lock: Option<Lock>,
     /// Of what each package is built with, by its folder.
@@ -95,13 +94,14 @@ pub struct Hashes<'a> {
 }
 
 impl<'a> Hashes<'a> {
-    pub fn new(root: &'a Path, packages: &'a Packages) -> Self {
-        Self { root, packages, files: BTreeMap::new(), lock: None, locked: BTreeMap::new() }
+    pub fn new(root: &'a Path) -> Self {
+        Self { root, files: BTreeMap::new(), lock: None, locked: BTreeMap::new() }
     }
 
-    /// The hash of the entry, the module it breaks, its tests with what they share, what the
-    /// package is built with and what all depend on. Where a file lies counts for the broken one
-    /// alone: a test may move.
+    /// The hash of the entry, the file it breaks, its tests with what they share, what the package
+    /// is built with and what all depend on. Other files of the product, by which a test may cease
+    /// to see the breakage, are not in it: the share that runs all the same is for those. Where a
+    /// file lies counts for the broken one alone: a test may move.
     pub fn of(&mut self, fitted: &Fitted) -> io::Result<String> {
         let mutation = &fitted.mutation;
         let mut hasher = SipHasher13::new();
@@ -110,15 +110,10 @@ impl<'a> Hashes<'a> {
             hasher.write_usize(text.len());
             hasher.write(text.as_bytes());
         }
-        let package = package_of(&mutation.file);
-        let sources = package.and_then(|package| self.packages.get(package));
-        let module = module(&mutation.file, sources.map_or(&[], |package| &package.unit));
-        hasher.write(&self.locked(package.unwrap_or_default())?.to_le_bytes());
-        for files in [vec![PathBuf::from(GROUND)], module] {
-            hasher.write_usize(files.len());
-            for file in files {
-                hasher.write(&self.file(file)?.to_le_bytes());
-            }
+        let package = package_of(&mutation.file).unwrap_or_default();
+        hasher.write(&self.locked(package)?.to_le_bytes());
+        for file in [Path::new(GROUND), &mutation.file] {
+            hasher.write(&self.file(file)?.to_le_bytes());
         }
         hasher.write_usize(fitted.target.files.len());
         for file in &fitted.target.files {
@@ -154,13 +149,13 @@ impl<'a> Hashes<'a> {
         Ok(hash)
     }
 
-    fn file(&mut self, path: PathBuf) -> io::Result<u128> {
-        if let Some(hash) = self.files.get(&path) {
+    fn file(&mut self, path: &Path) -> io::Result<u128> {
+        if let Some(hash) = self.files.get(path) {
             return Ok(*hash);
         }
-        let text = fs::read_to_string(self.root.join(&path))?;
+        let text = fs::read_to_string(self.root.join(path))?;
         let hash = code_hash(text.lines());
-        self.files.insert(path, hash);
+        self.files.insert(path.to_owned(), hash);
         Ok(hash)
     }
 
@@ -187,35 +182,6 @@ fn code_hash<'a>(lines: impl Iterator<Item = &'a str>) -> u128 {
         }
     }
     hasher.finish128().as_u128()
-}
-
-/// The product code of the file's module. A file that heads a folder is a module with the files
-/// of that folder; any other with those of its folder and the one that heads it, and in `src` on
-/// its own.
-fn module(file: &Path, sources: &[Source]) -> Vec<PathBuf> {
-    let own = if file.ends_with("mod.rs") { PathBuf::new() } else { file.with_extension("") };
-    let parent = file.parent().unwrap_or(Path::new(""));
-    let folder =
-        if sources.iter().any(|source| source.path.starts_with(&own)) && own != Path::new("") {
-            Some(own.as_path())
-        } else if parent.ends_with("src") {
-            None
-        } else {
-            Some(parent)
-        };
-    let is_in = |path: &Path| {
-        path == file
-            || folder.is_some_and(|folder| {
-                path.parent() == Some(folder) || path.with_extension("") == folder
-            })
-    };
-    let module = sources.iter().filter(|source| !source.is_test && is_in(&source.path));
-    let mut files: Vec<_> = module.map(|source| source.path.clone()).collect();
-    if !files.iter().any(|path| path == file) {
-        files.push(file.to_owned());
-    }
-    files.sort();
-    files
 }
 
 /// Whether an unchanged mutation is in the one of `share` parts that runs at this commit. `before`

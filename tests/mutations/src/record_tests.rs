@@ -5,43 +5,6 @@ use crate::fit;
 use crate::list;
 use crate::target::{Build, Kind};
 
-fn source(path: &str, is_test: bool) -> Source {
-    Source { path: path.into(), module: String::new(), is_test, tests: Vec::new() }
-}
-
-fn module_of(file: &str) -> Vec<String> {
-    let product = [
-        "e/src/lib.rs",
-        "e/src/key.rs",
-        "e/src/lease.rs",
-        "e/src/lease/entry.rs",
-        "e/src/lease/magazine.rs",
-        "e/src/lease/deep/er.rs",
-        "e/src/table/mod.rs",
-        "e/src/table/bits.rs",
-    ];
-    let tests = ["e/src/lease/tests.rs", "e/src/table/tests.rs"].map(|path| source(path, true));
-    let sources: Vec<_> =
-        product.into_iter().map(|path| source(path, false)).chain(tests).collect();
-    let files = module(Path::new(file), &sources);
-    files.iter().map(|path| path.to_str().expect("a name").replace("e/src/", "")).collect()
-}
-
-#[test]
-fn a_module_is_a_folder_with_its_head_and_without_tests() {
-    let lease = ["lease/entry.rs", "lease/magazine.rs", "lease.rs"];
-    assert_eq!(module_of("e/src/lease.rs"), lease);
-    assert_eq!(module_of("e/src/lease/entry.rs"), lease);
-    let table = ["table/bits.rs", "table/mod.rs"];
-    assert_eq!(module_of("e/src/table/mod.rs"), table);
-    assert_eq!(module_of("e/src/table/bits.rs"), table);
-}
-
-#[test]
-fn a_file_in_src_without_a_folder_is_a_module() {
-    assert_eq!(module_of("e/src/key.rs"), ["key.rs"]);
-}
-
 #[test]
 fn a_mutation_that_fails_to_turn_red_is_forgotten() {
     let mut recorded = Recorded::parse("a 01\nb 02\ngone 03\n");
@@ -76,12 +39,12 @@ fn those_that_are_due_follow_each_other() {
 }
 
 #[test]
-fn the_hash_follows_entry_module_and_test() {
+fn the_hash_follows_entry_file_and_test() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the root");
     let mut mutations = list::load(root).expect("the lists");
     mutations.truncate(1);
-    let (mut fitted, packages) = fit::fit(root, mutations).expect("they fit");
-    let hash = |fitted: &Fitted| Hashes::new(root, &packages).of(fitted).expect("a hash");
+    let mut fitted = fit::fit(root, mutations).expect("they fit");
+    let hash = |fitted: &Fitted| Hashes::new(root).of(fitted).expect("a hash");
     let fitted = &mut fitted[0];
     let before = hash(fitted);
     assert_eq!((before.len(), &before), (32, &hash(fitted)));
@@ -92,9 +55,9 @@ fn the_hash_follows_entry_module_and_test() {
     assert_ne!(hash(fitted), changed);
     fitted.target.files.insert(test.0, test.1);
     assert_eq!(hash(fitted), changed);
-    // As if another of its module had changed: the hash is of the texts, not of a path.
+    // As if the broken file had changed.
     fitted.mutation.to.pop();
-    let mut hashes = Hashes::new(root, &packages);
+    let mut hashes = Hashes::new(root);
     hashes.files.insert(fitted.mutation.file.clone(), 0);
     assert_ne!(hashes.of(fitted).expect("a hash"), before);
 }
@@ -112,13 +75,13 @@ fn comments_do_not_count() {
 fn of_a_file_with_tests_those_count_that_run() {
     let folder = env::temp_dir().join(format!("mutations-{}", process::id()));
     fs::create_dir_all(&folder).expect("a folder");
-    let (path, packages) = (PathBuf::from("tests.rs"), fit::Packages::new());
+    let path = PathBuf::from("tests.rs");
     let hash = |text: &str| {
         fs::write(folder.join(&path), text).expect("a file");
         let build = Build { kind: Kind::Std, package: "e".into(), binary: None, has_tower: false };
         let (filter, files) = ("sets::one".to_owned(), [].into());
         let target = Target { build, filter, module: None, narrow: None, files };
-        Hashes::new(&folder, &packages).tests((&path, &"sets".to_owned()), &target).expect("a hash")
+        Hashes::new(&folder).tests((&path, &"sets".to_owned()), &target).expect("a hash")
     };
     let unit = |name: &str, body: &str| format!("#[test]\nfn {name}() {{\n    {body}\n}}\n");
     let text = |[helper, one, other]: [&str; 3]| {
