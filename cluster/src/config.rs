@@ -89,11 +89,11 @@ pub struct Config {
     /// [`Stats::capped_keys`](crate::Stats::capped_keys) say what waits.
     pub byte_cap: Option<u64>,
     /// After which time the node founds a cluster, if no node answers that has joined one
-    /// ([`JoinKind::Alone`](crate::JoinKind::Alone)); 5 s by default. The clients of a node that
-    /// starts while it can reach no other node wait for that time. Sensibly longer than it takes to
-    /// start the other nodes: one that founds on its own gives away up to a burst a key. It goes on
-    /// dialling. The time begins anew where the node was stopped, or has lost a node that has
-    /// joined.
+    /// ([`JoinKind::FoundedAlone`](crate::JoinKind::FoundedAlone)); 5 s by default. The clients of
+    /// a node that starts while it can reach no other node wait for that time. Sensibly longer than
+    /// it takes to start the other nodes: one that founds on its own gives away up to a burst a
+    /// key. It goes on dialling. The time begins anew where the node was stopped, or has lost a
+    /// node that has joined.
     pub found_after: Duration,
 }
 

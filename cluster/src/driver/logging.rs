@@ -117,27 +117,29 @@ impl EventLog {
                         with the other nodes before it decides");
                 }
             }
-            Event::Current { awaited: 0 } => {
+            Event::CaughtUp { awaited: 0 } => {
                 if let Some(left_out) = self.current.admit(now) {
                     info!(target: TARGET, left_out, "has caught up with the other nodes");
                 }
             }
-            Event::Current { awaited } => {
+            Event::CaughtUp { awaited } => {
                 if let Some(left_out) = self.current.admit(now) {
                     warn!(target: TARGET, awaited, left_out, "decides without having caught up \
                         with others");
                 }
             }
-            Event::Gap { .. } | Event::CaughtUp { .. } => self.log_gap(now, event),
-            Event::Version { addr, oldest, newest } => {
+            Event::Gap { .. } | Event::StateTakenOver { .. } => self.log_gap(now, event),
+            Event::VersionMismatch { addr, oldest, newest } => {
                 if let Some(left_out) = self.versions.admit(now) {
                     warn!(target: TARGET, peer = %addr, oldest, newest, left_out,
                         "speaks other versions of the protocol; no link");
                 }
             }
             // Once a minute at most.
-            Event::Refused { from } => warn!(target: TARGET, peer = %from, "reports more of a key \
-                than it can owe by this node's limits: do all nodes have the same?"),
+            Event::DebtRefused { from } => {
+                warn!(target: TARGET, peer = %from, "reports more of a key \
+                than it can owe by this node's limits: do all nodes have the same?")
+            }
             Event::Violation { addr } => {
                 if let Some(left_out) = self.violations.admit(now) {
                     let peer = addr.map_or_else(|| "unknown".to_owned(), |addr| addr.to_string());
@@ -157,7 +159,7 @@ impl EventLog {
                         taking over its state");
                 }
             }
-            Event::CaughtUp { of } => {
+            Event::StateTakenOver { of } => {
                 if let Some(left_out) = self.caught_up.admit(now) {
                     info!(target: TARGET, peer = %of, left_out, "state taken over");
                 }

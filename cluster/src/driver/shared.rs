@@ -38,7 +38,7 @@ enum Phase {
     Joining,
     Joined,
     Founded,
-    Alone,
+    FoundedAlone,
     /// The node has ended before it had a state.
     Ended,
 }
@@ -49,7 +49,7 @@ impl Phase {
             Self::Joining | Self::Ended => None,
             Self::Joined => Some(JoinKind::Joined),
             Self::Founded => Some(JoinKind::Founded),
-            Self::Alone => Some(JoinKind::Alone),
+            Self::FoundedAlone => Some(JoinKind::FoundedAlone),
         }
     }
 }
@@ -59,7 +59,7 @@ impl From<JoinKind> for Phase {
         match join_kind {
             JoinKind::Joined => Self::Joined,
             JoinKind::Founded => Self::Founded,
-            JoinKind::Alone => Self::Alone,
+            JoinKind::FoundedAlone => Self::FoundedAlone,
         }
     }
 }

@@ -114,8 +114,8 @@ async fn the_time_alone_goes_on_between_two_views() {
 #[tokio::test]
 async fn a_node_that_starts_over_has_not_joined() {
     let shared = Shared::new(addr(), Keys::new([0; 16]), Instant::now());
-    shared.enter(JoinKind::Alone);
-    assert_eq!((shared.has_joined(), shared.joined().await), (true, Some(JoinKind::Alone)));
+    shared.enter(JoinKind::FoundedAlone);
+    assert_eq!((shared.has_joined(), shared.joined().await), (true, Some(JoinKind::FoundedAlone)));
     shared.await_state();
     assert!(!shared.has_joined());
     let enters = async {

@@ -23,13 +23,13 @@ use super::time::Nanos;
 /// Shares of the burst tolerance, as divisors: words are apart where one owes no more than the
 /// first, and the other more than the second. The more nodes split what is left of a key, the more
 /// of it stays unused, up to half.
-const LITTLE: Nanos = 10;
-const MUCH: Nanos = 2;
+const LITTLE_DIVISOR: u64 = 10;
+const MUCH_DIVISOR: u64 = 2;
 
 /// Whether two words at one cut are so far apart that one of them has forgotten nearly all of what
 /// the other one owes.
 pub(super) fn are_apart(one: Nanos, other: Nanos, tolerance: Nanos) -> bool {
-    one.min(other) <= tolerance / LITTLE && one.max(other) > tolerance / MUCH
+    one.min(other) <= tolerance / LITTLE_DIVISOR && one.max(other) > tolerance / MUCH_DIVISOR
 }
 
 /// What another node's TAT is with what it lacks, and whether its word was empty meanwhile.

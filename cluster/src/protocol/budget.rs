@@ -16,7 +16,7 @@ use super::time::{Nanos, SECOND};
 /// The room of a node that has sent nothing, as the time in which it refills.
 const SPAN: Nanos = SECOND / 10;
 /// The share of the bytes, as a divisor, that is for states, if frames take all that they can.
-const FOR_STATES: u64 = 4;
+const STATES_DIVISOR: u64 = 4;
 
 #[derive(Debug, Default)]
 pub(super) struct Budget {
@@ -95,7 +95,7 @@ impl Budget {
     pub(super) fn spend_on_states(&mut self, now: Nanos, bytes: usize) {
         if let Some(rate) = self.rate() {
             self.spend(now, bytes);
-            let part = time(bytes, (rate / FOR_STATES).max(1));
+            let part = time(bytes, (rate / STATES_DIVISOR).max(1));
             self.spent_on_states = self.spent_on_states.max(now).saturating_add(part);
         }
     }

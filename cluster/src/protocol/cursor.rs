@@ -5,7 +5,7 @@ use super::delta::KeyId;
 /// Batches that are sent and not acknowledged, at most.
 pub(super) const MAX_IN_FLIGHT: u64 = 256;
 /// Batches that a peer lacks which does not lag, at most: those of a few flushes.
-const CLOSE: u64 = 8;
+const CLOSE_BATCHES: u64 = 8;
 /// Parts of the backlog that are sent and not acknowledged, at most.
 const MAX_PARTS: u32 = 8;
 
@@ -133,7 +133,7 @@ impl Cursor {
 
     /// Whether only the last few batches are left to send.
     pub(super) fn is_close_to(&self, last: u64) -> bool {
-        last - self.sent <= CLOSE && self.catch_up.is_none()
+        last - self.sent <= CLOSE_BATCHES && self.catch_up.is_none()
     }
 
     /// Whether the batch has been sent before, on this link or an earlier one.

@@ -36,7 +36,7 @@ const MAX_HOLD: Nanos = SECOND / 2;
 /// How far back a playback begins.
 pub(super) const HISTORY: Nanos = SECOND / 2;
 /// A word that is ahead by less than this share of the burst tolerance, as a divisor, was idle.
-const IDLE_PART: i64 = 8;
+const IDLE_DIVISOR: i64 = 8;
 /// How often batches are played back.
 const PLAY_EVERY: Nanos = SECOND / 10;
 /// A key in debt that no node uses is forgotten after this time.
@@ -298,7 +298,7 @@ fn owed_before(begin: i64, tat: i64, tolerance: i64, pieces: &[Piece]) -> i64 {
     order.sort_unstable_by_key(|piece| piece.from);
     let idle =
         order.iter().fold(begin, |tat, piece| tat.max(piece.from).saturating_add(piece.debt));
-    if tat.saturating_sub(idle) <= tolerance / IDLE_PART {
+    if tat.saturating_sub(idle) <= tolerance / IDLE_DIVISOR {
         return begin;
     }
     let consumed = pieces.iter().fold(0_i64, |sum, piece| sum.saturating_add(piece.debt));

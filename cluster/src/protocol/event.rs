@@ -74,7 +74,7 @@ pub enum Event {
         unseen: Duration,
     },
     /// It decides again.
-    Current {
+    CaughtUp {
         /// How many of its peers it still awaited: it has not caught up with them within the bound.
         awaited: usize,
     },
@@ -94,12 +94,12 @@ pub enum Event {
         of: SocketAddr,
     },
     /// The state of that node is here.
-    CaughtUp {
+    StateTakenOver {
         /// The node.
         of: SocketAddr,
     },
     /// A node speaks other versions of the protocol, so there is no link.
-    Version {
+    VersionMismatch {
         /// The node.
         addr: SocketAddr,
         /// The oldest version it speaks.
@@ -109,7 +109,7 @@ pub enum Event {
     },
     /// A node reports more of a key than it can owe by this node's limit, as where limits of one
     /// name differ; at most once a minute.
-    Refused {
+    DebtRefused {
         /// The node.
         from: SocketAddr,
     },

@@ -10,7 +10,7 @@ pub enum JoinKind {
     Founded,
     /// It founded a cluster because no node with a state answered in time. It goes on dialling:
     /// when it meets another cluster, the two become one.
-    Alone,
+    FoundedAlone,
 }
 
 impl JoinKind {

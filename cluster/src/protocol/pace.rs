@@ -42,9 +42,9 @@ const MAX_WAITING: usize = 1 << 13;
 /// Keys that begin to wait between two evaluations of whether it pays.
 const EVALUATE_EVERY: u64 = 1 << 12;
 /// Waiting pays from one saved delta per this many keys that began to wait.
-const PAYS: u64 = 8;
+const PAYS_DIVISOR: u64 = 8;
 /// The share of keys, as a divisor, that may wait while it does not pay, to see when it does.
-const SAMPLED: u64 = 16;
+const SAMPLE_DIVISOR: u64 = 16;
 /// The share of what is left, as a divisor, that all nodes together keep to themselves.
 const KEPT: i128 = 16;
 /// Of a word that quotas share which come with checks, the keys that wait, at most: each step looks
@@ -128,7 +128,7 @@ impl Pace {
 
     /// Whether a key that does not wait may begin to: there is room, and it is likely to pay.
     pub(super) fn may_begin(&self, id: KeyId) -> bool {
-        (!self.is_vain || id.1.is_multiple_of(SAMPLED)) && self.has_room(id)
+        (!self.is_vain || id.1.is_multiple_of(SAMPLE_DIVISOR)) && self.has_room(id)
     }
 
     /// Whether a key that does not wait finds room.
@@ -230,7 +230,7 @@ impl Pace {
     fn begin(&mut self) {
         self.begun += 1;
         if self.begun == EVALUATE_EVERY {
-            self.is_vain = self.saved < self.begun / PAYS;
+            self.is_vain = self.saved < self.begun / PAYS_DIVISOR;
             (self.begun, self.saved) = (0, 0);
         }
     }

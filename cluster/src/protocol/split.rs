@@ -30,23 +30,23 @@ const MAX_SPLITS: usize = 4_096;
 /// Other nodes whose use of a key is known apart, at most: those that used it most.
 const MAX_USERS: usize = 16;
 /// A key is scarce once less than the burst tolerance divided by this is left.
-const SCARCE: Nanos = 10;
+const SCARCE_DIVISOR: u64 = 10;
 /// It stays so while more than the burst tolerance divided by this is used, at most.
-const PLENTY: i64 = 2;
+const PLENTY_DIVISOR: i64 = 2;
 /// Over how long use counts for a node's part.
 const RECENT: Nanos = SECOND / 10;
 /// A node that consumes less than an even part splits less of what may come, and none of it where
 /// what it has less is an even part divided by this.
-const MISSING: i128 = 4;
+const MISSING_DIVISOR: i128 = 4;
 /// The share of each node's part, as a divisor, that is even whatever it used: unequal parts of
 /// equal demand become equal.
-const EVEN: i128 = 2;
+const EVEN_DIVISOR: i128 = 2;
 /// The others' part is held back whole where they learn what is consumed here within the burst
 /// tolerance divided by this. The later they do the less of it is, and nothing from a burst
 /// tolerance on.
-const SOON: Nanos = 2;
+const SOON_DIVISOR: u64 = 2;
 /// A node, where parts of nodes are counted.
-const ONE: i128 = 256;
+const ONE_NODE: i128 = 256;
 /// For how long a key stays scarce without use here, or after another node has called it so.
 const KEEP: Nanos = SECOND / 2;
 /// How long a key is scarce for others, and not for this node, before that is more than a
@@ -102,13 +102,13 @@ pub(super) struct SplitTerms {
 
 impl SplitTerms {
     /// For how long what refills is split, by a node that consumed `own` of `all` lately, which is
-    /// even where `users` nodes use the key, in parts of [`ONE`]. One that consumes less splits
-    /// less, and soon no more than is due, or it would be left nothing where another one uses all
-    /// it can: it would hold back each time what it has had to wait for.
+    /// even where `users` nodes use the key, in parts of [`ONE_NODE`]. One that consumes less
+    /// splits less, and soon no more than is due, or it would be left nothing where another one
+    /// uses all it can: it would hold back each time what it has had to wait for.
     fn refill_of(&self, own: i128, all: i128, users: i128) -> i128 {
         let (refresh, ahead) = (i128::from(self.refresh), i128::from(self.ahead));
-        let missing = (all - users * own / ONE).max(0);
-        let kept = (all - MISSING * missing).max(0);
+        let missing = (all - users * own / ONE_NODE).max(0);
+        let kept = (all - MISSING_DIVISOR * missing).max(0);
         refresh + (ahead - refresh).max(0) * kept / all
     }
 
@@ -116,7 +116,7 @@ impl SplitTerms {
     /// were held back would reach zero now and then. It fades with the lag: of nodes whose lags
     /// differ a little, one that split where another did not would leave the other all.
     fn held_of(&self, others: i128) -> i128 {
-        let whole = self.tolerance / SOON;
+        let whole = self.tolerance / SOON_DIVISOR;
         let fades_in = (self.tolerance - whole).max(1);
         let is_left = self.tolerance.saturating_sub(self.lag).min(fades_in);
         others * i128::from(is_left) / i128::from(fades_in)
@@ -252,7 +252,7 @@ impl Splits {
         let real = signed(debt).saturating_sub(provisional);
         let was_empty = std::mem::take(&mut key.was_empty) || real <= 0;
         let is_used = now.saturating_sub(key.used_at) < KEEP;
-        let stays = real > signed(terms.tolerance) / PLENTY && is_used;
+        let stays = real > signed(terms.tolerance) / PLENTY_DIVISOR && is_used;
         let others = if stays { key.others(real, 0, terms) } else { 0 };
         key.real = signed(now).saturating_add(real);
         key.tat = key.real.saturating_add(others);
@@ -276,8 +276,9 @@ impl Splits {
 
     /// Whether a key that is not split is to be: its word owes `debt`.
     pub(super) fn is_scarce(&self, now: Nanos, id: KeyId, debt: Nanos, tolerance: Nanos) -> bool {
-        debt > tolerance - tolerance / SCARCE
-            || signed(debt) > signed(tolerance) / PLENTY && self.is_scarce_elsewhere(now, id)
+        debt > tolerance - tolerance / SCARCE_DIVISOR
+            || signed(debt) > signed(tolerance) / PLENTY_DIVISOR
+                && self.is_scarce_elsewhere(now, id)
     }
 
     /// Notes that of a key, which is used here, this node has nearly all left. Whether others have
@@ -342,14 +343,14 @@ impl KeySplit {
     }
 
     /// Of how many nodes equal use would be as concentrated as what all consumed lately (the
-    /// inverse of Simpson's index), in parts of [`ONE`]: nodes that do not use the key, or little
-    /// of it, hardly count. What it is not known who consumed was consumed by many.
+    /// inverse of Simpson's index), in parts of [`ONE_NODE`]: nodes that do not use the key, or
+    /// little of it, hardly count. Use of unknown origin counts as that of many.
     fn users(&self, nodes: usize) -> i128 {
         let square = |used: i64| i128::from(used) * i128::from(used);
         let others = self.others.iter().map(|(_, used)| square(*used));
         let squares = others.fold(square(self.own), i128::saturating_add).max(1);
-        let users = square(self.all).saturating_mul(ONE) / squares;
-        users.clamp(ONE, ONE * nodes.max(1) as i128)
+        let users = square(self.all).saturating_mul(ONE_NODE) / squares;
+        users.clamp(ONE_NODE, ONE_NODE * nodes.max(1) as i128)
     }
 
     /// Use counts less the longer ago it was.
@@ -377,7 +378,7 @@ impl KeySplit {
             + terms.refill_of(own, all, self.users(terms.nodes));
         let even = left * (nodes - 1) / nodes;
         let used = left * (all - own) / all;
-        let others = even.min((even + (EVEN - 1) * used) / EVEN);
+        let others = even.min((even + (EVEN_DIVISOR - 1) * used) / EVEN_DIVISOR);
         let others = i64::try_from(terms.held_of(others)).unwrap_or(i64::MAX);
         others.saturating_sub(signed(terms.unit)).max(0)
     }

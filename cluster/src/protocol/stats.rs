@@ -97,7 +97,7 @@ pub struct Stats {
     /// that is down when it is first mentioned is ignored then as well.
     pub members_refused: u64,
     /// Mentions of a member as another than it says itself on its link, which were ignored.
-    pub hearsay_refused: u64,
+    pub member_claims_refused: u64,
     /// Membership packets to nodes without a link.
     pub packets_unroutable: u64,
     /// Open links this node dialled.

@@ -28,14 +28,14 @@ const MAX_WATCHED: usize = 4_096;
 const KEEP: Nanos = 2 * SECOND;
 /// A share of the burst tolerance, as a divisor: by as little a TAT may be ahead of what was
 /// charged, for want of a check that is in the word and not yet recorded.
-const SLACK: i64 = 32;
+const SLACK_DIVISOR: i64 = 32;
 /// How long until something that is in a word at the first observation is taken for recorded, at
 /// least, and at how many observations.
 const SETTLES: Nanos = SECOND / 100;
 const MIN_OBSERVATIONS: u32 = 2;
 /// By how much the protocol's clock and the limiter's may drift apart, as a divisor: each by 500
 /// parts in a million of what is true.
-const DRIFT: Nanos = 1_000;
+const DRIFT_DIVISOR: u64 = 1_000;
 /// For how long the least counts by which a word was ahead; up to twice that.
 const PERIOD: Nanos = SECOND / 2;
 
@@ -92,7 +92,7 @@ impl Ahead {
     }
 
     fn grow(&mut self, now: Nanos, by: i64) {
-        let drifted = signed(now.saturating_sub(self.observed_at) / DRIFT);
+        let drifted = signed(now.saturating_sub(self.observed_at) / DRIFT_DIVISOR);
         self.by = self.by.saturating_add(by).saturating_sub(drifted);
         // Those of one step count as one: what gives threads the time to record is that it passes.
         self.observations = self.observations.saturating_add(u32::from(self.observed_at < now));
@@ -138,7 +138,7 @@ impl Watches {
             let (debt, tolerance) = debt((watch.limit, *key));
             let tat = signed(now).saturating_add(signed(debt));
             let grown = tat.saturating_sub(watch.tat.saturating_add(watch.charged));
-            if debt == 0 || grown > signed(tolerance) / SLACK {
+            if debt == 0 || grown > signed(tolerance) / SLACK_DIVISOR {
                 watch.in_debt_since = now;
             }
             // It may have grown by what it was empty meanwhile.

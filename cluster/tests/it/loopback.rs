@@ -139,7 +139,7 @@ async fn another_secret_is_refused() {
     let a = Node::start(SECRET, &[]).await;
     let b = Node::start(b"some other secret entirely", &[&a]).await;
     assert!(!b.cluster.has_joined());
-    assert_eq!(b.cluster.joined().await, Some(JoinKind::Alone));
+    assert_eq!(b.cluster.joined().await, Some(JoinKind::FoundedAlone));
     assert!(b.cluster.has_joined());
     eventually("both say why", || {
         let (a, b) = (a.cluster.stats(), b.cluster.stats());
@@ -165,7 +165,7 @@ async fn a_node_whose_cluster_meets_an_older_one_joins_anew() {
     config.byte_cap = Some(MIN_BYTE_CAP);
     let older = Cluster::start(config).await.unwrap();
     let limit = older.limit("test", Quota::per_day(100)).unwrap();
-    assert_eq!(older.joined().await, Some(JoinKind::Alone));
+    assert_eq!(older.joined().await, Some(JoinKind::FoundedAlone));
     for key in 0..5_000_u64 {
         assert!(limit.check(key).is_allowed());
     }

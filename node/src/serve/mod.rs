@@ -104,7 +104,7 @@ async fn serve(
     // of the cluster it would admit again what other nodes have admitted.
     tokio::select! {
         entry = service.gossip().joined() => {
-            if entry == Some(JoinKind::Alone) {
+            if entry == Some(JoinKind::FoundedAlone) {
                 warn_alone(args);
             }
         }

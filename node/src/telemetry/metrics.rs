@@ -407,9 +407,9 @@ fn encode_gossip_counters(
         ("cluster_members_refused", "Members beyond the bound.", stats.members_refused),
         ("cluster_hash_keys", "Keys to hash by taken over from others.", stats.hash_keys),
         (
-            "cluster_hearsay_refused",
+            "cluster_member_claims_refused",
             "Mentions of a member as another than it says itself.",
-            stats.hearsay_refused,
+            stats.member_claims_refused,
         ),
         ("cluster_violations", "Links closed for breaking the protocol.", stats.violations),
     ] {

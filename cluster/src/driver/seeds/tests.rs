@@ -171,7 +171,7 @@ async fn look_ups_are_frequent_until_the_node_has_joined_and_knows_of_others() {
         assert_eq!(at(), second);
     }
     // It has founded a cluster, and only itself is found.
-    shared.enter(crate::protocol::JoinKind::Alone);
+    shared.enter(crate::protocol::JoinKind::FoundedAlone);
     file.write(ME);
     for second in [15, 19] {
         assert_eq!(results.recv().await, Some(found(&[], true)));

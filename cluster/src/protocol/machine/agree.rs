@@ -20,12 +20,12 @@ use crate::protocol::watch::Observed;
 use crate::protocol::wire::{Agreement, Shift};
 
 /// The share of the burst tolerance, as a divisor, above which a key's debt is sent.
-const DEEP: Nanos = 10;
+const DEEP_DIVISOR: u64 = 10;
 /// The share of the burst tolerance, as a divisor, below which a move does not make other levels
 /// due.
-const SLIGHT: i64 = 1_000;
+const SLIGHT_DIVISOR: i64 = 1_000;
 /// The share of the burst tolerance, as a divisor, that a word may contain unrecorded.
-const UNRECORDED: i64 = 256;
+const UNRECORDED_DIVISOR: i64 = 256;
 /// Changes that are examined for keys in debt, at most.
 const MAX_LOOKS: usize = 4_096;
 /// How long levels wait for what their cut contains and this node lacks.
@@ -34,15 +34,15 @@ const MAX_WAIT: Nanos = SECOND;
 const POLL_EVERY: Nanos = SECOND / 100;
 
 /// What the other node lacks of a key may have drained there where it is older than its level by
-/// `LAGS` usual lags, and by the burst tolerance divided by `DRAINS`: its word may have been empty
-/// before, which no other node knows. So nothing is compared while a node receives nothing of a
-/// third one.
-const LAGS: Nanos = 2;
-const DRAINS: Nanos = 2;
+/// `DRAINED_LAGS` usual lags, and by the burst tolerance divided by `DRAINED_DIVISOR`: its word may
+/// have been empty before, which no other node knows. So nothing is compared while a node receives
+/// nothing of a third one.
+const DRAINED_LAGS: u64 = 2;
+const DRAINED_DIVISOR: u64 = 2;
 
 /// Whether a debt is sent, and compared, as exactly as it is known.
 fn is_deep(debt: Nanos, tolerance: Nanos) -> bool {
-    debt > tolerance / DEEP
+    debt > tolerance / DEEP_DIVISOR
 }
 
 /// Words, with a limit under which each was used.
@@ -152,7 +152,7 @@ impl<H: Host> Core<H> {
         let (at, is_over) = (drained.at(), self.drains.is_over());
         let is_watched = |id| self.watches.observed(at, id).is_some();
         let is_used = |delta: &&Delta| {
-            let slack = self.host.tolerance(delta.limit).map_or(0, signed) / UNRECORDED;
+            let slack = self.host.tolerance(delta.limit).map_or(0, signed) / UNRECORDED_DIVISOR;
             let given_back = delta.change.given_back(signed(at)) > slack;
             given_back || delta.change.debt > slack && !is_watched(delta.id())
         };
@@ -180,7 +180,7 @@ impl<H: Host> Core<H> {
         let Some(Observed { tat, unrecorded }) = self.watches.observed(now, id) else {
             return Some(debt);
         };
-        if unrecorded > signed(self.host.tolerance(id.0)?) / UNRECORDED {
+        if unrecorded > signed(self.host.tolerance(id.0)?) / UNRECORDED_DIVISOR {
             return None;
         }
         let debt = tat.saturating_sub(signed(now)).saturating_sub(signed(provisional));
@@ -310,7 +310,7 @@ impl<H: Host> Core<H> {
             now,
             used: &used,
             nodes: self.nodes(&lives),
-            old: self.lag().saturating_mul(LAGS),
+            old: self.lag().saturating_mul(DRAINED_LAGS),
         };
         for (origin, pending) in std::mem::take(&mut self.pending_levels) {
             if now.saturating_sub(pending.since) > MAX_WAIT {
@@ -365,8 +365,8 @@ impl<H: Host> Core<H> {
         if self.is_held_back(now, (limit, key)) {
             return None;
         }
-        let is_soon = old <= (tolerance / DRAINS).min(LAGS * LEVELS_EVERY);
-        let old = at.saturating_sub(signed(old.max(tolerance / DRAINS)));
+        let is_soon = old <= (tolerance / DRAINED_DIVISOR).min(DRAINED_LAGS * LEVELS_EVERY);
+        let old = at.saturating_sub(signed(old.max(tolerance / DRAINED_DIVISOR)));
         let is_known = debt > 0
             && is_deep(level.debt, tolerance)
             && self.is_known(now, (limit, key), used, Some((&beyond, old)));
@@ -407,7 +407,7 @@ impl<H: Host> Core<H> {
         self.splits.shifted((limit, key), by);
         self.host.shift(limit, key, by);
         let tolerance = self.host.tolerance(limit).unwrap_or(0);
-        if by.saturating_abs() > signed(tolerance) / SLIGHT {
+        if by.saturating_abs() > signed(tolerance) / SLIGHT_DIVISOR {
             self.schedule.changed(now, (limit, key));
         }
         by

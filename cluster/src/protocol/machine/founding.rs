@@ -8,9 +8,9 @@
 //! Of nodes that wait for each other only the one with the lowest address founds, and the others
 //! take over its state: each compares itself with those whose answer it has, so of any two that
 //! reach each other one waits. A node that waits for one that is gone sees its link close, and
-//! looks again, and gives up one that answers and does not found ([`TURN`]). So nodes that are
-//! started together with the same list become one cluster, without waiting for longer than until
-//! they have all answered.
+//! looks again, and gives up one that answers and does not found ([`WAIT_FACTOR`]). So nodes that
+//! are started together with the same list become one cluster, and wait no longer than until they
+//! have all answered.
 //!
 //! While a node is stopped the others go on: they found without it, and close its links. So what it
 //! knows of them by then is void. It waits anew, and asks those again that had not joined.
@@ -34,7 +34,7 @@ use crate::protocol::time::Nanos;
 /// of them founds alone.
 ///
 /// [`Options::found_after`]: crate::protocol::Options::found_after
-const TURN: Nanos = 2;
+const WAIT_FACTOR: u64 = 2;
 
 /// What a node that has not joined knows of how long it has to wait.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl<H: Host> Core<H> {
         if !self.founding.has_met_joined && self.all_seeds_have_answered() {
             self.found(now, JoinKind::Founded);
         } else if self.founds_at() <= now {
-            self.found(now, JoinKind::Alone);
+            self.found(now, JoinKind::FoundedAlone);
         }
     }
 
@@ -120,7 +120,7 @@ impl<H: Host> Core<H> {
 
     /// Until when this node waits for one of the nodes with lower addresses that have answered.
     fn waits_for(&self, lower: Nanos) -> Nanos {
-        let each = self.options.found_after.saturating_mul(TURN);
+        let each = self.options.found_after.saturating_mul(WAIT_FACTOR);
         self.founds_at().saturating_add(each.saturating_mul(lower))
     }
 

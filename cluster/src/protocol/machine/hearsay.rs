@@ -38,7 +38,7 @@ impl<H: Host> Core<H> {
         }
         let before = packet.updates.len();
         packet.updates.retain(|update| self.is_credible(*update.id()));
-        self.stats.hearsay_refused += (before - packet.updates.len()) as u64;
+        self.stats.member_claims_refused += (before - packet.updates.len()) as u64;
         let bytes = if packet.updates.len() == before {
             Cow::Borrowed(bytes)
         } else {

@@ -129,7 +129,7 @@ impl<H: Host> Core<H> {
         let spoken = versions.contains(&version) && version >= OLDEST_VERSION;
         if !spoken {
             let (oldest, newest) = (*versions.start(), *versions.end());
-            self.events.push(Event::Version { addr: id.addr, oldest, newest });
+            self.events.push(Event::VersionMismatch { addr: id.addr, oldest, newest });
             self.stats.violations += 1;
             self.close(now, link);
             return Ok(());

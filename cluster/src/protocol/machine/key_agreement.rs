@@ -65,7 +65,7 @@ impl<H: Host> Core<H> {
         from: SocketAddr,
     ) -> Result<Met, Violation> {
         let changes = theirs.to_bytes() != self.hash_key.to_bytes();
-        // Of one key, whoever passes it on tells the use that is made of it, and nothing else.
+        // The same key differs between nodes in its recorded use alone.
         if theirs >= self.hash_key || !changes && !theirs.is_same_drawn(self.hash_key) {
             return Ok(Met::Same);
         }
@@ -85,7 +85,7 @@ impl<H: Host> Core<H> {
     /// This node has joined, or founds: its key is in use.
     pub(super) fn use_key(&mut self, join_kind: JoinKind) {
         let key = match join_kind {
-            JoinKind::Founded | JoinKind::Alone => self.hash_key.founded(),
+            JoinKind::Founded | JoinKind::FoundedAlone => self.hash_key.founded(),
             JoinKind::Joined => self.hash_key.in_use(),
         };
         if std::mem::replace(&mut self.hash_key, key) != key {

@@ -55,7 +55,7 @@ impl<H: Host> Core<H> {
     /// since there were `before`.
     pub(super) fn report_refused(&mut self, now: Nanos, before: u64, from: SocketAddr) {
         if self.stats.debts_refused > before && self.refused.is_to_be_reported(now) {
-            self.events.push(Event::Refused { from });
+            self.events.push(Event::DebtRefused { from });
         }
     }
 

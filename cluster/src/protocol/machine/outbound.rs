@@ -24,9 +24,9 @@ const BACKOFF_MIN: Nanos = 100_000_000;
 /// The longest delay before dialling again.
 const BACKOFF_MAX: Nanos = 5_000_000_000;
 /// A node that opens a link is dialled anew where it has not answered for `UNANSWERED`, and for
-/// `ANSWERED_IN` times what a message takes: its own dial may have begun as late as that.
+/// `ANSWER_TRANSITS` times what a message takes: its own dial may have begun as late as that.
 const UNANSWERED: Nanos = 100_000_000;
-const ANSWERED_IN: Nanos = 4;
+const ANSWER_TRANSITS: u64 = 4;
 /// Where its link is open, its answer may be lost: that is sent again within this, as a rule. Later
 /// than that the link is one to a run that is gone, which ended before it answered.
 const UNWELCOMED: Nanos = 500_000_000;
@@ -59,7 +59,7 @@ impl<H: Host> Core<H> {
     pub(super) fn dial_now(&mut self, now: Nanos, id: NodeId, transit: Nanos) {
         self.add_peer(now, id.addr, Claim::Proven);
         let Some(peer) = self.peers.get_mut(&id.addr) else { return };
-        let unanswered = UNANSWERED.max(transit.saturating_mul(ANSWERED_IN));
+        let unanswered = UNANSWERED.max(transit.saturating_mul(ANSWER_TRANSITS));
         match peer.dial {
             Dial::Open { link, welcomed, .. } => {
                 let answer_by = peer.opened_at.saturating_add(unanswered.max(UNWELCOMED));

@@ -12,7 +12,7 @@ use crate::protocol::time::Nanos;
 use crate::protocol::wire::Agreement;
 
 /// The share of the burst tolerance, as a divisor, that a key waits at most.
-const WAIT: Nanos = 2;
+const WAIT_DIVISOR: u64 = 2;
 /// Keys that are due in one flush, at most: the next one takes the rest.
 const MAX_DUE: usize = 1 << 10;
 
@@ -172,7 +172,7 @@ impl<H: Host> Core<H> {
     fn waiting_terms(&self, limit: u64) -> Option<(Nanos, Nanos)> {
         self.host.unit(limit)?;
         let tolerance = self.host.tolerance(limit)?;
-        let wait = self.options.max_send_delay.min(tolerance / WAIT);
+        let wait = self.options.max_send_delay.min(tolerance / WAIT_DIVISOR);
         (wait > self.options.flush_interval).then_some((tolerance, wait))
     }
 }

@@ -30,7 +30,7 @@ const _: () = assert!(MAX_SEALED <= MAX_BATCH_DELTAS);
 const MAX_FREED: usize = 8 * MAX_SEALED;
 
 /// How often in a flush interval something is taken before it is due, at most.
-const AHEADS: Nanos = 5;
+const TAKEN_AHEAD_PER_FLUSH: u64 = 5;
 
 impl<H: Host> Core<H> {
     /// Takes what the host has recorded, and seals what is to be sent of it, with the levels that
@@ -109,7 +109,7 @@ impl<H: Host> Core<H> {
                 given_back.push((*delta, debt));
             }
         }
-        let every = self.options.flush_interval / AHEADS;
+        let every = self.options.flush_interval / TAKEN_AHEAD_PER_FLUSH;
         let is_due = is_behind && self.drains.may_go_ahead(now, every);
         if is_due {
             // A drain that has begun may lack what was recorded since.
@@ -152,8 +152,8 @@ impl<H: Host> Core<H> {
     fn seal_drained(&mut self, now: Nanos, drained: Drained, levels: Agreement, scope: Scope) {
         let Drained { span, deltas } = drained;
         let mut taken = self.pace_deltas(span, &deltas, scope);
-        // A level contains nothing that is sent after it: who went on after a stop raises its word
-        // to it, and would add that once more.
+        // A level contains nothing that is sent after it: a node that goes on after a stop raises
+        // its word to it, and would add that once more.
         for level in &levels.levels {
             self.pace.take_word(now, level.id(), self.nodes_alive(), &mut taken);
         }

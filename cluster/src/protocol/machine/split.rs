@@ -11,9 +11,9 @@ use crate::protocol::host::{Host, PREFETCHED};
 use crate::protocol::split::SplitTerms;
 use crate::protocol::time::Nanos;
 
-/// Keys are split anew `REFRESHES` times in a flush interval, but not at shorter distances than
-/// `MIN_REFRESH`: a node's part is then spread over the interval.
-const REFRESHES: Nanos = 5;
+/// Keys are split anew `REFRESHES_PER_FLUSH` times in a flush interval, but not at shorter
+/// distances than `MIN_REFRESH`: a node's part is then spread over the interval.
+const REFRESHES_PER_FLUSH: u64 = 5;
 const MIN_REFRESH: Nanos = 1_000_000;
 /// Only while no more keys are split than this; else once in an interval.
 const MAX_REFRESHED: usize = 64;
@@ -22,14 +22,14 @@ const MAX_REFRESHED: usize = 64;
 /// most if that is. What is held back of it is left unused once. For each of the other nodes that
 /// is at most an even part of the burst tolerance divided by the first of these, by the second
 /// where a node is delayed; or what refills until the next split if that is more.
-const USUAL_PART: Nanos = 10;
-const DELAYED_PART: Nanos = 5;
+const USUAL_PART_DIVISOR: u64 = 10;
+const DELAYED_PART_DIVISOR: u64 = 5;
 /// Most nodes learn of use sooner than the slowest path between any two takes, by its propagation
 /// time divided by this.
-const SOONER: Nanos = 4;
+const SOONER_DIVISOR: u64 = 4;
 /// A flush comes early by up to the interval divided by this, by chance. Where nodes flushed in
 /// step, the same one would take first what has refilled, each time.
-const FLUSH_JITTER: Nanos = 4;
+const FLUSH_JITTER_DIVISOR: u64 = 4;
 
 /// Within this time something is sent that was recorded concurrently with a flush which did not see
 /// it, if nothing else is recorded: long enough that keys which are used now and then cause no
@@ -130,7 +130,7 @@ impl<H: Host> Core<H> {
     /// When the next flush may be, after one.
     fn draw_flush(&mut self, now: Nanos) -> Nanos {
         let interval = self.options.flush_interval;
-        let early = self.rng.random_range(0..=interval / FLUSH_JITTER);
+        let early = self.rng.random_range(0..=interval / FLUSH_JITTER_DIVISOR);
         now.saturating_add(interval - early)
     }
 
@@ -173,10 +173,12 @@ impl<H: Host> Core<H> {
         let refresh = self.refresh_interval();
         let Common { nodes, lag, run_delay } = common;
         let part = |of: Nanos| tolerance / of / (nodes.max(2) as Nanos - 1);
-        let usual = self.options.flush_interval.min(part(USUAL_PART));
-        let ahead =
-            refresh.max(usual).max(refresh.saturating_add(run_delay).min(part(DELAYED_PART)));
-        let most_know_after = lag - lag.saturating_sub(self.options.flush_interval) / SOONER;
+        let usual = self.options.flush_interval.min(part(USUAL_PART_DIVISOR));
+        let ahead = refresh
+            .max(usual)
+            .max(refresh.saturating_add(run_delay).min(part(DELAYED_PART_DIVISOR)));
+        let most_know_after =
+            lag - lag.saturating_sub(self.options.flush_interval) / SOONER_DIVISOR;
         Some(SplitTerms { tolerance, unit, refresh, ahead, lag, most_know_after, nodes })
     }
 
@@ -185,7 +187,7 @@ impl<H: Host> Core<H> {
         if self.splits.len() > MAX_REFRESHED {
             return interval;
         }
-        (interval / REFRESHES).max(MIN_REFRESH).min(interval)
+        (interval / REFRESHES_PER_FLUSH).max(MIN_REFRESH).min(interval)
     }
 
     /// The nodes that admit: this one, and the peers that are alive.

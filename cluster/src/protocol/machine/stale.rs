@@ -51,7 +51,7 @@ pub(super) const STEP_EVERY: Nanos = SECOND / 4;
 pub(crate) const CATCH_UP_WITHIN: Nanos = SECOND;
 /// What is older than usual by this many flush intervals, and than what settling a clock takes, is
 /// followed by more, which is under way.
-const FLUSHES: Nanos = 2;
+const UNDER_WAY_FLUSHES: u64 = 2;
 /// What a node has received this long before a stop, others know by its end; what it has sent, as
 /// far as they do not say otherwise.
 const UNDER_WAY: Nanos = SECOND;
@@ -335,7 +335,8 @@ impl<H: Host> Core<H> {
         (age, usual): (Nanos, Nanos),
     ) {
         let interval = self.options.flush_interval;
-        let under_way = interval.saturating_mul(FLUSHES).max(interval.saturating_add(SETTLING));
+        let under_way =
+            interval.saturating_mul(UNDER_WAY_FLUSHES).max(interval.saturating_add(SETTLING));
         let fresh = usual.saturating_add(under_way);
         let is_anew = sealed >= signed(self.stale.since) && age <= fresh;
         if !is_anew || self.stale.awaited.remove(&from).is_none() {
@@ -352,7 +353,7 @@ impl<H: Host> Core<H> {
         self.play(now);
         self.stale.forget_given_back();
         if awaited > 0 || !self.stale.joins {
-            self.events.push(Event::Current { awaited });
+            self.events.push(Event::CaughtUp { awaited });
         }
     }
 

@@ -6,7 +6,7 @@
 //! ([`TornWait`](crate::protocol::inbound::TornWait)). After that
 //!
 //! * the state is given: with what has come late, which is applied before; and of a part of a
-//!   backlog the receiver learns that it can continue after it by nobody's log
+//!   backlog the receiver learns that no node's log continues after it
 //!   ([`Applied::entry`](crate::protocol::inbound::Applied::entry)), so it takes over the state of
 //!   that origin as well, as it does where the link to the origin is closed;
 //! * levels are sent and compared, as of before the backlog: the part that has been applied is a

@@ -294,7 +294,7 @@ impl<H: Host> Core<H> {
             self.send_resume(link);
         }
         if self.has_joined() {
-            self.events.push(Event::CaughtUp { of: pull.from.addr });
+            self.events.push(Event::StateTakenOver { of: pull.from.addr });
         } else {
             self.events.push(Event::Joined { from: pull.from.addr });
             self.await_all(now, pull.as_of);

@@ -19,7 +19,7 @@ const SWEEP_EVERY: Nanos = SECOND / 10;
 /// is left of it: one report may be of years.
 const KEEP: Nanos = 60 * SECOND;
 /// The share of what refills, as a divisor, that need not be sent.
-const COVERED: u64 = 2;
+const COVERED_DIVISOR: u64 = 2;
 /// After a key found no room, nothing is covered for this long.
 pub(super) const UNKNOWN: Nanos = SECOND;
 
@@ -83,5 +83,5 @@ impl NodeShare {
 
 /// A node's part of what refills in some time and need not be sent.
 fn refill(passed: Nanos, nodes: usize) -> i64 {
-    signed(passed / (COVERED * nodes.max(1) as u64))
+    signed(passed / (COVERED_DIVISOR * nodes.max(1) as u64))
 }

@@ -174,7 +174,7 @@ fn few_keys_begin_to_wait_while_that_saves_nothing() {
     assert!(pace.may_begin((1, 1)));
     spray(&mut pace, 1);
     assert!(!pace.may_begin((1, 1)));
-    assert!(pace.may_begin((1, SAMPLED)), "a sample goes on to wait");
+    assert!(pace.may_begin((1, SAMPLE_DIVISOR)), "a sample goes on to wait");
     spray(&mut pace, 2);
     assert!(pace.may_begin((1, 1)), "it pays again");
 }

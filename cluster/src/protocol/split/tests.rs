@@ -187,10 +187,10 @@ fn a_key_has_one_split_whatever_quotas_come_with_its_checks() {
 fn a_node_that_consumes_little_holds_back_what_refills_until_the_next_split_alone() {
     let terms = SplitTerms { refresh: 2 * MS, ahead: 12 * MS, ..terms() };
     for (own, refill) in [(0, 2), (15, 2), (16, 4), (18, 8), (20, 12), (90, 12), (100, 12)] {
-        assert_eq!(terms.refill_of(own, 100, 5 * ONE), refill * i128::from(MS), "{own}");
+        assert_eq!(terms.refill_of(own, 100, 5 * ONE_NODE), refill * i128::from(MS), "{own}");
     }
     let terms = SplitTerms { refresh: 3 * MS, ahead: MS, ..terms };
-    assert_eq!(terms.refill_of(50, 100, 5 * ONE), 3 * i128::from(MS));
+    assert_eq!(terms.refill_of(50, 100, 5 * ONE_NODE), 3 * i128::from(MS));
 }
 
 #[test]
@@ -206,16 +206,16 @@ fn only_nodes_that_use_a_key_count_as_its_users() {
         assert!(split.others.len() <= MAX_USERS);
         split.users(200)
     };
-    assert_eq!(users(50, &[50], 100), 2 * ONE);
-    assert_eq!(users(0, &[], 0), ONE);
-    assert_eq!(users(100, &[], 100), ONE);
+    assert_eq!(users(50, &[50], 100), 2 * ONE_NODE);
+    assert_eq!(users(0, &[], 0), ONE_NODE);
+    assert_eq!(users(100, &[], 100), ONE_NODE);
     let little = users(4_900, &[4_900, 100, 100], 10_000);
-    assert!((2 * ONE..9 * ONE / 4).contains(&little), "{little}");
+    assert!((2 * ONE_NODE..9 * ONE_NODE / 4).contains(&little), "{little}");
     // Of what it is not known who consumed, and of more nodes than are known apart.
-    assert_eq!(users(10, &[], 1_000), 200 * ONE);
+    assert_eq!(users(10, &[], 1_000), 200 * ONE_NODE);
     let many: Vec<i64> = (0..99).map(|_| 10).collect();
-    assert_eq!(users(10, &many, 1_000), 200 * ONE);
+    assert_eq!(users(10, &many, 1_000), 200 * ONE_NODE);
     // Those that used most are known.
     let two: Vec<i64> = (0..40).map(|n| if n == 7 { 40_000 } else { 1 }).collect();
-    assert_eq!(users(40_000, &two, 80_000), 2 * ONE - 1);
+    assert_eq!(users(40_000, &two, 80_000), 2 * ONE_NODE - 1);
 }

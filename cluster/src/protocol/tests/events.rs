@@ -193,7 +193,7 @@ fn a_node_that_speaks_other_versions_is_named() {
     let key = harness.core.hash_key();
     let hello = Message::Hello { version: 900, oldest: 800, id: peer(), key };
     harness.deliver(link, &hello);
-    let version = Event::Version { addr: addr(1), oldest: 800, newest: 900 };
+    let version = Event::VersionMismatch { addr: addr(1), oldest: 800, newest: 900 };
     assert!(reported(&mut harness).contains(&version));
     assert_eq!(harness.core.stats().violations, 1);
 }

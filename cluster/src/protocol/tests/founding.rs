@@ -88,7 +88,10 @@ fn with_a_node_missing_the_others_wait_and_become_one_cluster() {
     world.run(4_900 * MS);
     assert_eq!(entries(&world), [None; 3]);
     world.run(5_100 * MS);
-    assert_eq!(entries(&world), [JoinKind::Alone, JoinKind::Joined, JoinKind::Joined].map(Some));
+    assert_eq!(
+        entries(&world),
+        [JoinKind::FoundedAlone, JoinKind::Joined, JoinKind::Joined].map(Some)
+    );
 }
 
 #[test]
@@ -100,7 +103,7 @@ fn a_node_that_waits_for_one_that_ends_founds_itself() {
     world.run(4_900 * MS);
     world.crash(0);
     world.run(5_500 * MS);
-    assert_eq!(entries(&world), [Some(JoinKind::Alone)]);
+    assert_eq!(entries(&world), [Some(JoinKind::FoundedAlone)]);
 }
 
 #[test]
@@ -113,7 +116,7 @@ fn a_node_without_an_answer_founds_and_is_joined_to_the_others_later() {
     world.run(4_900 * MS);
     assert_eq!(world.node(1).core.join_kind(), None);
     world.run(10 * SECOND);
-    assert_eq!(world.node(1).core.join_kind(), Some(JoinKind::Alone));
+    assert_eq!(world.node(1).core.join_kind(), Some(JoinKind::FoundedAlone));
     let failed = world.node(1).core.stats().dials_failed;
     assert!(failed > 1, "{failed}");
     world.net.heal();
@@ -172,7 +175,7 @@ fn nodes_that_are_stopped_as_they_start_found_one_cluster() {
             stop(&mut world, stopped, 7 * SECOND);
             world.run(world.now() + 10 * SECOND);
             let found = entries(&world);
-            assert_eq!(count(&world, JoinKind::Alone), 1, "{stopped:?} {before}: {found:?}");
+            assert_eq!(count(&world, JoinKind::FoundedAlone), 1, "{stopped:?} {before}: {found:?}");
             assert_eq!(count(&world, JoinKind::Joined), 1, "{stopped:?} {before}: {found:?}");
         }
     }
@@ -278,7 +281,7 @@ fn a_node_that_was_stopped_and_learns_of_seeds_waits_anew() {
     harness.tick(4_900 * MS);
     assert_eq!(harness.core.join_kind(), None);
     harness.tick(200 * MS);
-    assert_eq!(harness.core.join_kind(), Some(JoinKind::Alone));
+    assert_eq!(harness.core.join_kind(), Some(JoinKind::FoundedAlone));
 }
 
 /// Two halves of a list that are cut from each other when they start.
@@ -292,7 +295,7 @@ fn halves_that_start_apart_found_one_cluster_each_and_become_one() {
         world.start(place, &[0, 1, 2, 3]);
     }
     world.run(6 * SECOND);
-    assert_eq!(count(&world, JoinKind::Alone), 2, "{:?}", entries(&world));
+    assert_eq!(count(&world, JoinKind::FoundedAlone), 2, "{:?}", entries(&world));
     assert_eq!(count(&world, JoinKind::Joined), 2);
     world.run(world.now() + 20 * SECOND);
     world.net.heal();

@@ -63,7 +63,7 @@ fn that_a_node_reports_more_than_a_key_can_owe_is_reported_once_a_minute() {
     let reported = |harness: &mut Harness, number, debt| {
         harness.deliver(link, &changes(harness, number, &[(debt, 0)]));
         let events = std::iter::from_fn(|| harness.core.poll_event());
-        let refused = Event::Refused { from: peer().addr };
+        let refused = Event::DebtRefused { from: peer().addr };
         events.filter(|event| *event == refused).count()
     };
     assert_eq!(reported(&mut harness, 1, SECOND), 0);

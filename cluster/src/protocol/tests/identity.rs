@@ -121,7 +121,7 @@ fn hearsay_does_not_change_the_identity_of_a_live_node() {
         let expected = Some((real.to_string(), MemberState::Alive));
         assert_eq!(state(&harness, real), expected, "round {round}");
     }
-    assert_eq!((violations(&harness), harness.core.stats().hearsay_refused), (0, 150));
+    assert_eq!((violations(&harness), harness.core.stats().member_claims_refused), (0, 150));
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn a_node_learns_the_rank_that_others_invented() {
             liar,
             vec![foca::Member::alive(NodeId { rank: rank.wrapping_add(1 << 61), ..real })],
         );
-        assert_eq!(harness.core.stats().hearsay_refused, 1, "{rank}");
+        assert_eq!(harness.core.stats().member_claims_refused, 1, "{rank}");
     }
 }
 

@@ -52,7 +52,7 @@ fn assert_founds_alone_in(harness: &mut Harness, time: Nanos) {
     harness.tick(time - 100 * MS);
     assert_eq!(harness.core.join_kind(), None);
     harness.tick(200 * MS);
-    assert_eq!(harness.core.join_kind(), Some(JoinKind::Alone));
+    assert_eq!(harness.core.join_kind(), Some(JoinKind::FoundedAlone));
 }
 
 /// Its link has timed out, which it finds in its first step after the stop, or later.

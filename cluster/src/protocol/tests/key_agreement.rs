@@ -183,7 +183,7 @@ fn a_node_that_starts_over_does_not_found_as_its_seeds_have_answered() {
     let join = vec![addr(1)];
     let mut harness = Harness::with(Options { join, ..Options::default() });
     harness.tick(6 * SECOND);
-    assert_eq!(harness.core.join_kind(), Some(JoinKind::Alone));
+    assert_eq!(harness.core.join_kind(), Some(JoinKind::FoundedAlone));
     while harness.core.poll().is_some() {}
     let link = harness.core.accepted(harness.now(), Subject::node(addr(2))).unwrap();
     let key = HashKey::candidate(0, [1; 16]).in_use();
@@ -197,7 +197,7 @@ fn a_node_that_starts_over_does_not_found_as_its_seeds_have_answered() {
     harness.tick(4_900_000_000);
     assert_eq!(harness.core.join_kind(), None);
     harness.tick(SECOND / 5);
-    assert_eq!(harness.core.join_kind(), Some(JoinKind::Alone));
+    assert_eq!(harness.core.join_kind(), Some(JoinKind::FoundedAlone));
 }
 
 /// A founder, and a peer that sends another key.

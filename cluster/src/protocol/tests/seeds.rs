@@ -35,7 +35,7 @@ fn a_source_that_is_not_found_yet_keeps_a_node_waiting() {
     world.run(4_900 * MS);
     assert_eq!(entries(&world), [None; 2]);
     world.run(5_100 * MS);
-    assert_eq!(entries(&world), [JoinKind::Alone, JoinKind::Joined].map(Some));
+    assert_eq!(entries(&world), [JoinKind::FoundedAlone, JoinKind::Joined].map(Some));
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_seed_that_comes_after_this_node_has_founded_is_joined() {
         world.start(place, &[]);
     }
     world.run(10 * SECOND);
-    assert_eq!(entries(&world), [Some(JoinKind::Alone); 2]);
+    assert_eq!(entries(&world), [Some(JoinKind::FoundedAlone); 2]);
     world.seeds(1, &[0], true);
     world.run(20 * SECOND);
     assert_eq!((alive(&world, 0), alive(&world, 1)), (2, 2));
@@ -143,7 +143,7 @@ fn an_address_of_its_own_is_dialled_once_for_as_long_as_it_is_listed() {
     harness.core.seeds(0, &[addr(7)], true);
     assert_eq!(harness.dials(), []);
     harness.tick(10 * SECOND);
-    assert_eq!(harness.core.join_kind(), Some(JoinKind::Alone));
+    assert_eq!(harness.core.join_kind(), Some(JoinKind::FoundedAlone));
     harness.core.seeds(harness.now(), &[], true);
     harness.core.seeds(harness.now(), &[addr(7)], true);
     assert_eq!(harness.dials().len(), 1);
