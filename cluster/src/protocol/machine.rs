@@ -334,6 +334,7 @@ impl<H: Host> Core<H> {
             self.agree_deadline(),
             self.beat_deadline(),
             self.budget.deadline(),
+            self.serve_deadline(),
             self.step_deadline(),
             self.alone_deadline(),
             self.found_deadline(),

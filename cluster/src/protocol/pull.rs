@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::action::LinkId;
 use super::change::Change;
-use super::delta::KeyId;
+use super::delta::{Delta, KeyId};
 use super::host::{Level, ScanPosition};
 use super::id::Origin;
 use super::time::Nanos;
@@ -102,15 +102,63 @@ pub(super) struct Served {
     pub(super) in_flight: usize,
     /// When a chunk was acknowledged last, or was sent while none was in flight.
     pub(super) acked_at: Nanos,
+    /// When a chunk was sent last.
+    pub(super) sent_at: Nanos,
     /// Bytes are capped, and the next part waits for room.
     pub(super) waits: bool,
-    /// What has changed this node's words since the state's vector was read.
+    /// When reading goes on, where it has found no keys for a while.
+    pub(super) read_at: Option<Nanos>,
+    /// What has changed words that are not read yet since the state's vector was, by word.
     pub(super) since: BTreeMap<KeyId, i64>,
+    /// Some of that found no room.
+    pub(super) is_inexact: bool,
+}
+
+impl Served {
+    /// Notes the change of a word unless it has been read, of `most` words at most; those that have
+    /// been read meanwhile make room. False without room: the receiver, which receives the change
+    /// as well, counts it twice.
+    pub(super) fn note(&mut self, delta: &Delta, most: usize) -> bool {
+        let Some(ScanPosition(limit, _)) = self.next else { return true };
+        let (word, debt) = (delta.word_id(), delta.change.debt);
+        if word.0 < limit {
+            return true;
+        }
+        if let Some(sum) = self.since.get_mut(&word) {
+            *sum = sum.saturating_add(debt);
+            return true;
+        }
+        if self.since.len() >= most {
+            let read = self.since.first_entry().filter(|first| first.key().0 < limit);
+            let Some(read) = read else { return false };
+            read.remove();
+        }
+        self.since.insert(word, debt);
+        true
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn changes_of_words_that_are_not_read_are_noted_where_there_is_room() {
+        let delta = |limit, key, debt| Delta { limit, key, change: Change::new(debt, 0) };
+        let mut served = Served { next: Some(ScanPosition(2, 0)), ..Served::default() };
+        let note = |served: &mut Served, limit, key| served.note(&delta(limit, key, 5), 2);
+        // The second was read, the third finds no room, the first is noted already.
+        let noted = [(2, 1), (1, 1), (3, 1), (3, 2), (2, 1)];
+        let noted = noted.map(|(limit, key)| note(&mut served, limit, key));
+        assert_eq!(noted, [true, true, true, false, true]);
+        assert_eq!(served.since, [((2, 1), 10), ((3, 1), 5)].into());
+        served.next = Some(ScanPosition(3, 0));
+        assert!(note(&mut served, 3, 2));
+        assert_eq!(served.since, [((3, 1), 5), ((3, 2), 5)].into());
+        served.next = None;
+        assert!(note(&mut served, 3, 3));
+        assert_eq!(served.since.len(), 2);
+    }
 
     #[test]
     fn entries_are_taken_from_the_end_each_once() {

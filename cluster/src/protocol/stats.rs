@@ -74,6 +74,9 @@ pub struct Stats {
     /// States that ended early because too many keys were live: the nodes that took them over learn
     /// of the rest by what changes next.
     pub states_truncated: u64,
+    /// States given while more keys changed than are noted: of some the node that took the state
+    /// over counts what changed meanwhile twice.
+    pub states_inexact: u64,
     /// Times a peer's log did not reach back far enough, so its state was requested.
     pub gaps: u64,
     /// Links closed because the other side broke the protocol.

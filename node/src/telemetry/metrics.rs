@@ -385,6 +385,7 @@ fn encode_gossip_counters(
         ("cluster_states_received", "States taken over.", stats.states_received),
         ("cluster_states_served", "States given to others.", stats.states_served),
         ("cluster_states_truncated", "States that ended early.", stats.states_truncated),
+        ("cluster_states_inexact", "States that count some changes twice.", stats.states_inexact),
         ("cluster_gaps", "States requested as a log did not reach back.", stats.gaps),
         ("cluster_dials_failed", "Dials that failed.", stats.dials_failed),
         (

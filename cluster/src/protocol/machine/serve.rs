@@ -24,7 +24,13 @@ const UNACKED_AFTER: Nanos = 10 * SECOND;
 const WINDOW: usize = 8;
 /// Parts that are read for one chunk, at most: where few slots hold a key.
 const MAX_PARTS: usize = 256;
-/// Keys that change during one transfer, at most: about 20 MiB.
+/// Where they hold none, nothing is sent and others are read, as many as for [`WINDOW`] chunks in a
+/// step: a receiver of thousands of limits would wait for a round trip for each few of them. So long
+/// after such a step comes the next one.
+const READ_PAUSE: Nanos = SECOND / 1_000;
+/// After this long without a chunk one is sent that is empty: the transfer has not stalled.
+const KEEP_ALIVE: Nanos = SECOND;
+/// Keys that change during one transfer and are noted, at most: about 20 MiB.
 const MAX_CHANGED_KEYS: usize = 1 << 19;
 
 const _: () = assert!(MAX_PART_KEYS <= MAX_BATCH_DELTAS);
@@ -47,7 +53,7 @@ impl<H: Host> Core<H> {
         self.stats.states_served += 1;
         self.send_state(now, link, &Message::State { request, vector });
         let next = Some(ScanPosition::default());
-        self.served.insert(link, Served { request, next, ..Served::default() });
+        self.served.insert(link, Served { request, next, sent_at: now, ..Served::default() });
         self.serve_more(now, link, false);
     }
 
@@ -82,32 +88,55 @@ impl<H: Host> Core<H> {
             served.waits = true;
             return;
         }
-        served.waits = false;
+        (served.waits, served.read_at) = (false, None);
         // What was consumed here since is in the words that are read.
         self.take_batch(now);
-        // Sealing may have ended the transfer.
-        while let Some(served) = self.served.get_mut(&link)
-            && served.in_flight < WINDOW
-            && served.next.is_some()
+        for _ in 0..WINDOW {
+            self.serve_chunk(now, link);
+        }
+        // Where chunks were sent, their acknowledgements have it go on.
+        if let Some(served) = self.served.get_mut(&link)
+            && may_read(served)
+            && !served.waits
         {
-            if !self.budget.has_room_for_states(now) {
-                served.waits = true;
-                return;
-            }
-            served.in_flight += 1;
-            let entries = read(&mut self.host, &self.splits, served);
-            if served.next.is_some() && served.keys >= MAX_STATE_KEYS {
-                served.next = None;
-                self.stats.states_truncated += 1;
-            }
-            let chunk = Message::StateChunk { last: served.next.is_none(), entries };
-            self.send_state(now, link, &chunk);
+            served.read_at = Some(now.saturating_add(READ_PAUSE));
         }
     }
 
-    /// Goes on with transfers that wait for room.
+    /// Reads for the next chunk, and sends it unless it is empty.
+    fn serve_chunk(&mut self, now: Nanos, link: LinkId) {
+        // Sealing may have ended the transfer.
+        let Some(served) = self.served.get_mut(&link).filter(|served| may_read(served)) else {
+            return;
+        };
+        if !self.budget.has_room_for_states(now) {
+            served.waits = true;
+            return;
+        }
+        let entries = read(&mut self.host, &self.splits, served);
+        if served.next.is_some() && served.keys >= MAX_STATE_KEYS {
+            served.next = None;
+            self.stats.states_truncated += 1;
+        }
+        let last = served.next.is_none();
+        let is_due = served.sent_at.saturating_add(KEEP_ALIVE) <= now;
+        if last || is_due || !entries.is_empty() {
+            served.in_flight += 1;
+            served.sent_at = now;
+            self.send_state(now, link, &Message::StateChunk { last, entries });
+        }
+    }
+
+    /// When the next parts are read of a transfer that has come upon parts without keys.
+    pub(super) fn serve_deadline(&self) -> Option<Nanos> {
+        self.served.values().filter_map(|served| served.read_at).min()
+    }
+
+    /// Goes on with transfers that wait for room, or that have only read for a while.
     pub(super) fn serve_waiting(&mut self, now: Nanos) {
-        let waiting = self.served.iter().filter(|(_, served)| served.waits);
+        let waiting = self.served.iter().filter(|(_, served)| {
+            served.waits || served.read_at.is_some_and(|read_at| read_at <= now)
+        });
         for link in waiting.map(|(link, _)| *link).collect::<Vec<_>>() {
             if self.budget.has_room_for_states(now) {
                 self.serve_more(now, link, false);
@@ -125,23 +154,20 @@ impl<H: Host> Core<H> {
 
     /// Words have changed by these: states that are being served are as of before.
     pub(super) fn note_changes(&mut self, deltas: &[Delta]) {
-        let mut most = 0;
-        for served in self.served.values_mut().filter(|served| served.next.is_some()) {
+        for served in self.served.values_mut() {
+            let mut are_noted = true;
             for delta in deltas {
-                let sum = served.since.entry(delta.word_id()).or_default();
-                *sum = sum.saturating_add(delta.change.debt);
+                are_noted &= served.note(delta, MAX_CHANGED_KEYS);
             }
-            most = most.max(served.since.len());
-        }
-        if most > MAX_CHANGED_KEYS {
-            self.stop_serving(|served| served.since.len() > MAX_CHANGED_KEYS);
+            if !are_noted && !std::mem::replace(&mut served.is_inexact, true) {
+                self.stats.states_inexact += 1;
+            }
         }
     }
 
     /// Ends transfers that are not all read; their receivers request again.
-    pub(super) fn stop_serving(&mut self, which: impl Fn(&Served) -> bool) {
-        let which = |served: &Served| served.next.is_some() && which(served);
-        let stopped = self.served.iter().filter(|(_, served)| which(served));
+    pub(super) fn stop_serving(&mut self) {
+        let stopped = self.served.iter().filter(|(_, served)| served.next.is_some());
         let stopped: Vec<_> = stopped.map(|(link, served)| (*link, served.request)).collect();
         for (link, request) in stopped {
             self.end_serving(link);
@@ -154,6 +180,11 @@ impl<H: Host> Core<H> {
             self.discard.sums(served.since);
         }
     }
+}
+
+/// Whether there is something to read, and a chunk with it may be sent.
+fn may_read(served: &Served) -> bool {
+    served.in_flight < WINDOW && served.next.is_some()
 }
 
 /// The entries of the next chunk.

@@ -211,7 +211,7 @@ impl<H: Host> Core<H> {
         let own = self.known_beyond(&pull.vector);
         self.adopt(now, &pull);
         // What others are served of these words would be neither as of before nor as of after.
-        self.stop_serving(|_| true);
+        self.stop_serving();
         pull.progress = Progress::Applying { own };
         pull.until = now;
         self.pull = Some(pull);

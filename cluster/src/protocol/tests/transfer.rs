@@ -50,6 +50,36 @@ fn receive(harness: &mut Harness, link: LinkId, sent: Vec<Message>) -> Vec<Level
     }
 }
 
+/// As of thousands of limits whose tables are large and empty.
+#[test]
+fn parts_without_keys_cost_no_round_trip() {
+    /// Keys that are read for one chunk, at most.
+    const READ: u64 = 256 * 256;
+    let chunks = |sent: Vec<Message>| {
+        let chunk = |message| match message {
+            Message::StateChunk { last, entries } => Some((last, entries.len())),
+            _ => None,
+        };
+        sent.into_iter().filter_map(chunk).collect::<Vec<_>>()
+    };
+    let mut harness = Harness::new();
+    for key in 0..20 * READ {
+        harness.charge((1, key), 1);
+    }
+    harness.charge((2, 1), 60 * SECOND);
+    harness.pass(MS);
+    let link = harness.greet(peer(1));
+    harness.deliver(link, &Message::StateRequest { request: 1 });
+    assert_eq!(chunks(harness.answers(link)), []);
+    assert!(harness.core.deadline().is_some_and(|at| at <= harness.now() + MS));
+    // The receiver learns that the transfer goes on, and need not acknowledge that.
+    harness.pass(SECOND);
+    harness.tick(0);
+    assert_eq!(chunks(harness.answers(link)), [(false, 0)]);
+    harness.tick(MS);
+    assert_eq!(chunks(harness.answers(link)), [(true, 1)]);
+}
+
 #[test]
 fn a_state_read_in_parts_is_as_of_its_vector() {
     let (mut harness, link) = serving();
