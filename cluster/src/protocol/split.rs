@@ -68,6 +68,8 @@ pub(super) struct Splits {
 struct KeySplit {
     /// The limit whose terms count.
     limit: u64,
+    /// Its burst tolerance.
+    tolerance: Nanos,
     /// The TAT of the word, and what it would be without provisional debt.
     tat: i64,
     real: i64,
@@ -156,6 +158,15 @@ impl Splits {
         self.split.remove(&word_id(id));
     }
 
+    /// The same where the limit's quota has changed, and its words with it: how much of what is
+    /// provisional they contain is not known. It drains.
+    fn forget_unless(&mut self, id: KeyId, tolerance: Nanos) {
+        let word = word_id(id);
+        if self.split.get(&word).is_some_and(|key| key.tolerance != tolerance) {
+            self.split.remove(&word);
+        }
+    }
+
     /// Another node says that a key is scarce.
     pub(super) fn mark_scarce(&mut self, now: Nanos, id: KeyId) {
         let id = word_id(id);
@@ -240,11 +251,12 @@ impl Splits {
         own: i64,
         terms: SplitTerms,
     ) -> Split {
+        self.forget_unless(id, terms.tolerance);
         if !self.is_split(id) {
             if !self.is_scarce(now, id, debt, terms.tolerance) || self.split.len() >= MAX_SPLITS {
                 return Split::default();
             }
-            self.split.insert(word_id(id), KeySplit::new(now, id.0, debt, own));
+            self.split.insert(word_id(id), KeySplit::new(now, (id.0, terms.tolerance), debt, own));
         }
         let Some(key) = self.split.get_mut(&word_id(id)) else { return Split::default() };
         key.age(now, terms.most_know_after);
@@ -264,6 +276,7 @@ impl Splits {
 
     /// Between two flushes: splits anew. By how much the provisional debt grows.
     pub(super) fn refresh(&mut self, now: Nanos, id: KeyId, debt: Nanos, terms: SplitTerms) -> i64 {
+        self.forget_unless(id, terms.tolerance);
         let Some(key) = self.split.get_mut(&word_id(id)) else { return 0 };
         let provisional = key.provisional();
         let real = signed(debt).saturating_sub(provisional);
@@ -315,11 +328,12 @@ impl Splits {
 }
 
 impl KeySplit {
-    fn new(now: Nanos, limit: u64, debt: Nanos, own: i64) -> Self {
+    fn new(now: Nanos, (limit, tolerance): (u64, Nanos), debt: Nanos, own: i64) -> Self {
         let (own, debt) = (own.max(0), signed(debt));
         let tat = signed(now).saturating_add(debt);
         Self {
             limit,
+            tolerance,
             tat,
             real: tat,
             own,
