@@ -132,9 +132,7 @@ impl Membership {
 
     /// `id` has left.
     pub(super) fn left(&mut self, now: Nanos, id: NodeId) {
-        if self.left.len() >= MAX_MEMBERS {
-            self.left.pop_first();
-        }
+        self.make_room_to_leave();
         self.left.insert(id.addr, id.generation);
         let known = self.state_of(id.addr);
         if known.is_none() && !self.make_room(1) {
@@ -145,6 +143,16 @@ impl Membership {
         let down = foca::Member::down(current.map_or(id, |(known, _)| known));
         let _ = self.foca.apply_many(std::iter::once(down), true, &mut self.runtime);
         self.collect(now);
+    }
+
+    /// Forgets first that a node has left of which nothing else is known: what it is called where
+    /// it is a member depends on it.
+    fn make_room_to_leave(&mut self) {
+        if self.left.len() >= MAX_MEMBERS {
+            let mut unknown = self.left.keys().filter(|addr| self.state_of(**addr).is_none());
+            let unknown = unknown.next().or(self.left.keys().next()).copied();
+            unknown.and_then(|addr| self.left.remove(&addr));
+        }
     }
 
     pub(super) fn leave(&mut self, now: Nanos) {

@@ -101,7 +101,11 @@ impl<H: Host> Core<H> {
 
     /// The nodes that may change words, this one included.
     pub(super) fn nodes(&self, lives: &Lives) -> i64 {
-        1 + self.applied.keys().filter(|origin| !self.is_gone(lives, **origin)).count() as i64
+        let others = self
+            .applied
+            .keys()
+            .filter(|origin| !self.is_gone(lives, **origin) && !lives.is_stranger(**origin));
+        1 + others.count() as i64
     }
 
     /// How far this node's words contain each origin that is not gone; `None` while they contain a

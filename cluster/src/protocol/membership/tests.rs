@@ -86,6 +86,19 @@ fn the_longest_down_are_forgotten_for_new_members() {
 }
 
 #[test]
+fn that_a_member_has_left_is_forgotten_after_what_is_no_member() {
+    let mut crowd = Crowd::new();
+    let others = (3_000..3_000 + MAX_MEMBERS).map(|number| (node(number).addr, 5));
+    crowd.0.left = others.collect();
+    for number in [1, 2] {
+        crowd.0.left(0, node(number));
+    }
+    assert_eq!(crowd.0.left.len(), MAX_MEMBERS);
+    let states: Vec<_> = crowd.0.seen(false).iter().map(|member| member.state).collect();
+    assert_eq!(states[1..], [MemberState::Left; 2]);
+}
+
+#[test]
 fn with_no_member_down_only_strangers_are_ignored() {
     let mut crowd = Crowd::new();
     crowd.receive_updates(2..MAX_MEMBERS + 100, foca::State::Alive);

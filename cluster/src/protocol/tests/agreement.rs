@@ -154,7 +154,7 @@ fn an_origin_that_a_cut_does_not_name_is_not_taken_for_unreceived() {
 /// Nodes that left long ago are in the version vectors of those that have met them.
 #[test]
 fn an_origin_that_a_state_alone_names_keeps_no_level_from_being_compared() {
-    for (is_named, expected) in [(false, 200_000_000_000), (true, 0)] {
+    for (is_named, expected) in [(false, 300_000_000_000), (true, 0)] {
         let third = NodeId::new(addr(2), 7).origin();
         let (mut harness, inbound, link) = linked();
         harness.deliver(inbound, &Message::Gap);
