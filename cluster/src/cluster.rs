@@ -245,7 +245,8 @@ impl Cluster {
     /// acknowledged it, those still being dialled included, announces that it leaves, and closes.
     /// Takes at most `within`, of which the last 500 ms, or half if that is less, are kept for the
     /// announcement: what is unacknowledged then may be lost. What is recorded afterwards is not
-    /// sent. A concurrent call returns together with the first, a later one at once.
+    /// sent. A concurrent call returns together with the first, a later one at once. Where the
+    /// future is dropped the node goes on leaving, in the time that this call has given it.
     ///
     /// The address is free once it returns: a node can be started there anew. For that the threads
     /// of the node are waited for, which takes no time unless a subscriber of `tracing` blocks

@@ -11,6 +11,9 @@ use crate::protocol::{MIN_BYTE_CAP, Options};
 use crate::seed::Seed;
 use crate::trust::Trust;
 
+/// The shortest [`Config::flush_interval`].
+pub const MIN_FLUSH_INTERVAL: Duration = Duration::from_millis(1);
+
 /// How a node takes part in a cluster.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -66,8 +69,8 @@ pub struct Config {
     /// the most. Nodes speak the newest version that both ends of a link do, so nodes of two
     /// successive versions make one cluster without it.
     pub newest_version: u16,
-    /// How long admissions are collected before they are sent; 10 ms by default, sensibly 1 ms to
-    /// 1 s. It is most of the remote staleness: in that time each node may admit a key's burst.
+    /// How long admissions are collected before they are sent; 10 ms by default, at least 1 ms
+    /// ([`MIN_FLUSH_INTERVAL`]), sensibly up to 1 s. It is most of the remote staleness: in that time each node may admit a key's burst.
     /// A shorter interval costs packets: at most one frame a peer and interval, none while nothing
     /// is to be sent.
     pub flush_interval: Duration,
@@ -135,6 +138,16 @@ impl Config {
         dialled.map_err(|(addr, problem)| StartError::Undialable { addr, problem })
     }
 
+    /// The flush interval.
+    ///
+    /// # Errors
+    /// When it is less than [`MIN_FLUSH_INTERVAL`].
+    pub(crate) fn checked_flush_interval(&self) -> Result<Duration, StartError> {
+        let interval = self.flush_interval;
+        let checked = Some(interval).filter(|interval| *interval >= MIN_FLUSH_INTERVAL);
+        checked.ok_or(StartError::FlushInterval { interval })
+    }
+
     /// The cap of bytes, if there is one.
     ///
     /// # Errors
@@ -176,6 +189,11 @@ pub enum StartError {
         /// The cap, in bytes a second.
         cap: u64,
     },
+    /// [`Config::flush_interval`] is less than [`MIN_FLUSH_INTERVAL`].
+    FlushInterval {
+        /// The interval.
+        interval: Duration,
+    },
     /// There is no certificate that this node could show: that of the operator does not fit, or the
     /// system's randomness failed.
     Certificate(Box<dyn std::error::Error + Send + Sync>),
@@ -192,6 +210,9 @@ impl fmt::Display for StartError {
             Self::ByteCap { cap } => {
                 write!(f, "a cap of {cap} bytes a second: it is at least {MIN_BYTE_CAP}")
             }
+            Self::FlushInterval { interval } => {
+                write!(f, "a flush interval of {interval:?}: it is at least {MIN_FLUSH_INTERVAL:?}")
+            }
             Self::Certificate(error) => write!(f, "certificate: {error}"),
         }
     }
@@ -201,7 +222,7 @@ impl std::error::Error for StartError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Bind { source, .. } => source.source(),
-            Self::Undialable { .. } | Self::ByteCap { .. } => None,
+            Self::Undialable { .. } | Self::ByteCap { .. } | Self::FlushInterval { .. } => None,
             Self::Thread(error) => error.source(),
             Self::Certificate(error) => error.source(),
         }

@@ -46,13 +46,14 @@ impl Cluster {
     /// its keys owe. A rule that changes while it runs is a
     /// [`LiveQuota`](tidegate_engine::LiveQuota). Every node should enforce the same rule;
     /// debt is exchanged as durations, so while a new rule is rolled out each node counts it under
-    /// its own.
+    /// its own. Where that changes the burst tolerance (burst / rate), keys at their limit are
+    /// denied meanwhile on nodes where it is shorter.
     ///
     /// Blocks as [`LimiterBuilder::build`] does, and O(keys in debt that are waiting for it).
     ///
     /// # Errors
-    /// When the limiter cannot be built, this node has a limit of this id, or it has
-    /// [`MAX_LIMITS`](crate::MAX_LIMITS).
+    /// When the limiter cannot be built, this node has a limit of this id, it has
+    /// [`MAX_LIMITS`](crate::MAX_LIMITS), or the id is one of [`LimitId::inline`].
     pub fn limit_with<R, C, O>(
         &self,
         id: impl Into<LimitId>,
@@ -84,7 +85,8 @@ impl Cluster {
     /// [`Cluster::key_hasher`], or its keys be given as [`Cluster::hash`] makes them.
     ///
     /// # Errors
-    /// When this node has a limit of this id, or [`MAX_LIMITS`](crate::MAX_LIMITS).
+    /// When this node has a limit of this id, or [`MAX_LIMITS`](crate::MAX_LIMITS), or the id is
+    /// one of [`LimitId::inline`].
     pub fn attach<R, C, O>(
         &self,
         id: LimitId,
@@ -98,6 +100,7 @@ impl Cluster {
         let words: Weak<dyn DebtLimiter> =
             Arc::downgrade(&(Arc::clone(limiter) as Arc<dyn DebtLimiter>));
         self.add_limit(id, words).map_err(|refused| match refused {
+            Refused::Inline => LimitError::Inline,
             Refused::Exists => LimitError::Exists,
             Refused::TooMany => LimitError::TooMany,
         })
@@ -181,6 +184,9 @@ pub enum LimitError {
     Exists,
     /// This node has [`MAX_LIMITS`](crate::MAX_LIMITS) limits.
     TooMany,
+    /// The id is one of [`LimitId::inline`], under which checks of the limiter of
+    /// [`LimitId::INLINE`] are recorded: no other limiter's words are kept under it.
+    Inline,
 }
 
 impl fmt::Display for LimitError {
@@ -189,6 +195,7 @@ impl fmt::Display for LimitError {
             Self::Build(error) => error.fmt(f),
             Self::Exists => f.write_str("this node has a limit of this id already"),
             Self::TooMany => write!(f, "a node has at most {MAX_LIMITS} limits"),
+            Self::Inline => f.write_str("this id is of a quota that comes with each check"),
         }
     }
 }
@@ -197,7 +204,7 @@ impl std::error::Error for LimitError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Build(error) => std::error::Error::source(error),
-            Self::Exists | Self::TooMany => None,
+            Self::Exists | Self::TooMany | Self::Inline => None,
         }
     }
 }

@@ -56,7 +56,7 @@ mod sync;
 mod trust;
 
 pub use cluster::Cluster;
-pub use config::{Config, StartError};
+pub use config::{Config, MIN_FLUSH_INTERVAL, StartError};
 pub use gossip_limiter::{GossipLimiter, LimitError, Recording};
 pub use limits::{LimitId, MAX_LIMITS, MAX_UNCLAIMED_KEYS};
 pub use member::{Member, MemberState};

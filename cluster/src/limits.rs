@@ -195,6 +195,7 @@ struct LimitTable {
 /// Why a limiter does not become that of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
+    Inline,
     Exists,
     TooMany,
 }
@@ -208,6 +209,9 @@ impl Limits {
         limiter: Weak<dyn DebtLimiter>,
         now: impl Fn() -> Nanos,
     ) -> Result<(), Refused> {
+        if inline::words_of(id.to_bits()) != id.to_bits() {
+            return Err(Refused::Inline);
+        }
         let alive = limiter.upgrade().ok_or(Refused::Exists)?;
         let in_use = lock(&self.in_use);
         self.table().insert(id.to_bits(), limiter)?;

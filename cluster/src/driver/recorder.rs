@@ -12,6 +12,7 @@
 //! | F2 filled, swapped for false | relaxed | F1 | as F1 | - |
 //! | F3 tables made, counted | relaxed | none: places are published by their `OnceLock` | - | - |
 //! | F4 a recorder's number | relaxed | none: it is unique, and orders nothing | - | - |
+//! | F5 closed, all accesses | relaxed | none: what is recorded around the end of a node is taken by no drain | - | - |
 //!
 //! A drain that follows a wake, or finds something, is followed by one more, a while later: it
 //! finds what `table.rs` says may be seen late.
@@ -59,6 +60,8 @@ pub(crate) struct Recorder {
     /// A wake is due that no drain has followed yet.
     filled: CachePadded<AtomicBool>,
     wake: Notify,
+    /// No drain follows any more.
+    closed: AtomicBool,
     /// The lock keeps a second consumer out.
     consumer: Mutex<Consumer>,
 }
@@ -105,6 +108,7 @@ impl Recorder {
             shards: Shards::new(),
             filled: CachePadded::new(AtomicBool::new(false)),
             wake: Notify::new(),
+            closed: AtomicBool::new(false),
             consumer: Mutex::new(Consumer::new()),
         }
     }
@@ -164,6 +168,10 @@ impl Recorder {
 
     #[cold]
     fn add_shared(&self, record: Record) {
+        // F5
+        if self.closed.load(Ordering::Relaxed) {
+            return;
+        }
         self.shards.record(record, record.at.unwrap_or_else(|| self.now()));
         self.wake();
     }
@@ -256,6 +264,12 @@ impl Recorder {
             let reader = consumer.readers[index].get_or_insert_with(|| Reader::new(table));
             table.begin_drain(reader);
         }
+    }
+
+    /// No drain follows: what finds no place in its thread's table is dropped, so that a limiter
+    /// whose node has ended takes no lock and no memory for its checks.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed); // F5
     }
 
     /// Records that went to the shards.

@@ -206,18 +206,21 @@ impl Shared {
         self.set_phase(Phase::Joining);
     }
 
-    /// The node has failed: the view, which is the last one, has no link from here on.
+    /// The node has failed.
     pub(super) fn cut_off(&self) {
         let now = self.now();
-        let mut view = self.view();
-        view.cut_off_at = Some(now);
-        view.peers.iter_mut().for_each(|peer| peer.link = LinkState::Waiting);
-        (view.stats.links_out, view.stats.links_in) = (0, 0);
+        self.view().cut_off_at = Some(now);
     }
 
-    /// The node has ended: callers that wait for it need not go on.
+    /// The node has ended: callers that wait for it need not go on. The view, which is the last
+    /// one, has no link from here on.
     pub(super) fn end(&self) {
+        let mut view = self.view();
+        view.peers.iter_mut().for_each(|peer| peer.link = LinkState::Waiting);
+        (view.stats.links_out, view.stats.links_in) = (0, 0);
+        drop(view);
         self.freshness.set(self.now(), Nanos::MAX);
+        self.recorder.close();
         if !self.has_joined() {
             self.set_phase(Phase::Ended);
         }

@@ -35,6 +35,7 @@ pub(super) fn begin(config: Config) -> Result<(Handle, impl Future<Output = Wait
     let bound = |source| StartError::Bind { addr: config.bind, source };
     let dialled = config.dialled()?;
     let byte_cap = config.checked_byte_cap()?;
+    let flush_interval = config.checked_flush_interval()?;
     let (seed, hash_key) = (random()?, random()?);
     let socket = std::net::UdpSocket::bind(bind).map_err(bound)?;
     let mut addr = dialled;
@@ -60,7 +61,7 @@ pub(super) fn begin(config: Config) -> Result<(Handle, impl Future<Output = Wait
         join: seeker.listed().to_vec(),
         looked_up: seeker.has_sources(),
         found_after: nanos(config.found_after),
-        flush_interval: nanos(config.flush_interval),
+        flush_interval: nanos(flush_interval),
         max_send_delay: nanos(config.max_send_delay),
         byte_cap,
         ..Options::default()

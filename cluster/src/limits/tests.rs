@@ -100,6 +100,16 @@ fn a_limit_has_one_limiter_until_that_is_dropped() {
     assert_eq!(debt(&second, 1), 60);
 }
 
+/// Others' changes under such an id go to the one limiter of all quotas that come with checks.
+#[test]
+fn a_limiter_has_no_id_of_a_quota_that_comes_with_checks() {
+    let (limits, limiter) = (Limits::default(), limiter());
+    let inline = inline::id(SECOND, SECOND / 100);
+    assert_eq!(attach(&limits, inline, &limiter, 0), Err(Refused::Inline));
+    assert_eq!(attach(&limits, LimitId::INLINE.to_bits(), &limiter, 0), Ok(()));
+    assert!(limits.get(inline).is_some());
+}
+
 /// However long the driver takes for the last change.
 #[test]
 fn a_limit_whose_limiter_was_dropped_in_use_does_not_exist() {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_cluster::protocol::MIN_BYTE_CAP;
-use tidegate_cluster::{Cluster, Config, GossipLimiter, JoinKind, MemberState, Secret, StartError};
+use tidegate_cluster::{
+    Cluster, Config, GossipLimiter, JoinKind, LinkState, MemberState, Secret, StartError,
+};
 use tidegate_engine::{Limiter, Quota};
 
 use crate::waiting::{PAUSE, TIMEOUT, eventually};
@@ -205,6 +207,9 @@ async fn a_node_that_falls_silent_is_down_and_one_that_leaves_has_left() {
 
     assert!(b.limit.check_n("last words", 40).is_allowed());
     b.cluster.leave(TIMEOUT).await;
+    let (stats, mut peers) = (b.cluster.stats(), b.cluster.peers().into_iter());
+    assert_eq!((stats.links_in, stats.links_out, stats.is_alone), (0, 0, false));
+    assert!(peers.all(|peer| peer.link == LinkState::Waiting));
     eventually("b has left", || a.sees(&b, MemberState::Left) && c.sees(&b, MemberState::Left))
         .await;
     assert_eq!((a.remaining("last words"), c.remaining("last words")), (60, 60));

@@ -320,6 +320,17 @@ fn what_does_not_fit_is_counted() {
     drop(tables);
 }
 
+#[test]
+fn what_no_drain_follows_is_kept_in_no_map() {
+    let recorder = recorder();
+    let tables: Vec<_> = std::iter::from_fn(|| recorder.claim()).collect();
+    record(&recorder, 1);
+    recorder.close();
+    record(&recorder, 2);
+    assert_eq!((recorder.shared(), take(&recorder).len()), (1, 1));
+    drop(tables);
+}
+
 /// A slot with debt of its first key gives the second one its own date.
 #[test]
 fn a_slot_forgets_the_key_before() {
