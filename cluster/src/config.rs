@@ -70,9 +70,10 @@ pub struct Config {
     /// successive versions make one cluster without it.
     pub newest_version: u16,
     /// How long admissions are collected before they are sent; 10 ms by default, at least 1 ms
-    /// ([`MIN_FLUSH_INTERVAL`]), sensibly up to 1 s. It is most of the remote staleness: in that time each node may admit a key's burst.
-    /// A shorter interval costs packets: at most one frame a peer and interval, none while nothing
-    /// is to be sent.
+    /// ([`MIN_FLUSH_INTERVAL`]), sensibly up to 1 s. It is most of the remote staleness: in that
+    /// time each node may admit a key's burst. A shorter interval costs packets: at most one frame
+    /// a peer and interval (five while another node takes over this one's state), none while
+    /// nothing is to be sent.
     pub flush_interval: Duration,
     /// How long the use of a key that is far from its limit may wait to be sent; 1 s by default,
     /// and never longer than half of the limit's burst tolerance. It says how long another node's

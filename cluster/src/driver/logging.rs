@@ -111,23 +111,7 @@ impl EventLog {
             | Event::NoLongerAlone
             | Event::LinkOpen { .. }
             | Event::LinkClosed { .. } => Self::log_link(event),
-            Event::Stale { unseen } => {
-                if let Some(left_out) = self.stale.admit(now) {
-                    warn!(target: TARGET, ?unseen, left_out, "was stopped or starved; catching up \
-                        with the other nodes before it decides");
-                }
-            }
-            Event::CaughtUp { awaited: 0 } => {
-                if let Some(left_out) = self.current.admit(now) {
-                    info!(target: TARGET, left_out, "has caught up with the other nodes");
-                }
-            }
-            Event::CaughtUp { awaited } => {
-                if let Some(left_out) = self.current.admit(now) {
-                    warn!(target: TARGET, awaited, left_out, "decides without having caught up \
-                        with others");
-                }
-            }
+            Event::Stale { .. } | Event::CaughtUp { .. } => self.log_stale(now, event),
             Event::Gap { .. } | Event::StateTakenOver { .. } => self.log_gap(now, event),
             Event::VersionMismatch { addr, oldest, newest } => {
                 if let Some(left_out) = self.versions.admit(now) {
@@ -137,8 +121,8 @@ impl EventLog {
             }
             // Once a minute at most.
             Event::DebtRefused { from } => {
-                warn!(target: TARGET, peer = %from, "reports more of a key \
-                than it can owe by this node's limits: do all nodes have the same?")
+                warn!(target: TARGET, peer = %from, "reports more of a key than it can owe by this \
+                    node's limits: do all nodes have the same?");
             }
             Event::Violation { addr } => {
                 if let Some(left_out) = self.violations.admit(now) {
@@ -147,6 +131,30 @@ impl EventLog {
                 }
             }
             Event::LeftOut { count } => warn!(target: TARGET, count, "events left out"),
+        }
+    }
+
+    /// This node was stopped, or decides again.
+    fn log_stale(&mut self, now: Instant, event: &Event) {
+        match event {
+            Event::Stale { unseen } => {
+                if let Some(left_out) = self.stale.admit(now) {
+                    warn!(target: TARGET, ?unseen, left_out, "this node was stopped or starved; it \
+                        catches up with the others before it decides");
+                }
+            }
+            Event::CaughtUp { awaited: 0 } => {
+                if let Some(left_out) = self.current.admit(now) {
+                    info!(target: TARGET, left_out, "this node has caught up with the other nodes");
+                }
+            }
+            Event::CaughtUp { awaited } => {
+                if let Some(left_out) = self.current.admit(now) {
+                    warn!(target: TARGET, awaited, left_out, "this node decides without having \
+                        caught up with others");
+                }
+            }
+            _ => {}
         }
     }
 
