@@ -168,8 +168,7 @@ impl Recorder {
 
     #[cold]
     fn add_shared(&self, record: Record) {
-        // F5
-        if self.closed.load(Ordering::Relaxed) {
+        if self.is_closed() {
             return;
         }
         self.shards.record(record, record.at.unwrap_or_else(|| self.now()));
@@ -192,6 +191,9 @@ impl Recorder {
     /// A table for the calling thread: one that another thread has given back, or a new one.
     #[cold]
     fn claim(&self) -> Option<Arc<Table>> {
+        if self.is_closed() {
+            return None;
+        }
         let mut given_back = self.tables().filter(|(_, table)| table.claim());
         if let Some((_, table)) = given_back.next() {
             return Some(Arc::clone(table));
@@ -266,10 +268,14 @@ impl Recorder {
         }
     }
 
-    /// No drain follows: what finds no place in its thread's table is dropped, so that a limiter
-    /// whose node has ended takes no lock and no memory for its checks.
+    /// No drain follows: what finds no place in the table that its thread has is dropped, so that
+    /// checks of a limiter whose node has ended take no lock, and no memory beyond those tables.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed); // F5
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed) // F5
     }
 
     /// Records that went to the shards.

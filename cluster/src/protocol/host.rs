@@ -22,8 +22,8 @@ impl Level {
     }
 }
 
-/// Where a scan of a host's keys goes on: a limit, and a part of its keys, in an order of the
-/// host's; the default is the start.
+/// Where a scan of a host's keys goes on: a limit, in the order of their ids, and a part of its
+/// keys, in an order of the host's; the default is the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScanPosition(pub u64, pub u64);
 

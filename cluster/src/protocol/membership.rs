@@ -145,8 +145,8 @@ impl Membership {
         self.collect(now);
     }
 
-    /// Forgets first that a node has left of which nothing else is known: what it is called where
-    /// it is a member depends on it.
+    /// Forgets the leave of a node that is no member first: whether a member is shown as left or as
+    /// down depends on it.
     fn make_room_to_leave(&mut self) {
         if self.left.len() >= MAX_MEMBERS {
             let mut unknown = self.left.keys().filter(|addr| self.state_of(**addr).is_none());

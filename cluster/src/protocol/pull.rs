@@ -108,7 +108,8 @@ pub(super) struct Served {
     pub(super) waits: bool,
     /// When reading goes on, where it has found no keys for a while.
     pub(super) read_at: Option<Nanos>,
-    /// What has changed words that are not read yet since the state's vector was, by word.
+    /// By word, what has changed since the state's vector was read; without some of the words that
+    /// have been read.
     pub(super) since: BTreeMap<KeyId, i64>,
     /// Some of that found no room.
     pub(super) is_inexact: bool,
@@ -116,8 +117,8 @@ pub(super) struct Served {
 
 impl Served {
     /// Notes the change of a word unless it has been read, of `most` words at most; those that have
-    /// been read meanwhile make room. False without room: the receiver, which receives the change
-    /// as well, counts it twice.
+    /// been read meanwhile make room: a scan takes limits in order. False without room: the
+    /// receiver, which receives the change as well, counts it twice.
     pub(super) fn note(&mut self, delta: &Delta, most: usize) -> bool {
         let Some(ScanPosition(limit, _)) = self.next else { return true };
         let (word, debt) = (delta.word_id(), delta.change.debt);

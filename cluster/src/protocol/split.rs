@@ -68,8 +68,8 @@ pub(super) struct Splits {
 struct KeySplit {
     /// The limit whose terms count.
     limit: u64,
-    /// Its burst tolerance.
-    tolerance: Nanos,
+    /// Its burst tolerance, and the debt of one unit.
+    quota: (Nanos, Nanos),
     /// The TAT of the word, and what it would be without provisional debt.
     tat: i64,
     real: i64,
@@ -103,6 +103,11 @@ pub(super) struct SplitTerms {
 }
 
 impl SplitTerms {
+    /// What of them is the limit's.
+    fn quota(&self) -> (Nanos, Nanos) {
+        (self.tolerance, self.unit)
+    }
+
     /// For how long what refills is split, by a node that consumed `own` of `all` lately, which is
     /// even where `users` nodes use the key, in parts of [`ONE_NODE`]. One that consumes less
     /// splits less, and soon no more than is due, or it would be left nothing where another one
@@ -159,10 +164,11 @@ impl Splits {
     }
 
     /// The same where the limit's quota has changed, and its words with it: how much of what is
-    /// provisional they contain is not known. It drains.
-    fn forget_unless(&mut self, id: KeyId, tolerance: Nanos) {
+    /// provisional they contain is not known. From here on it counts as debt, until it has drained
+    /// or words have been compared.
+    fn forget_unless(&mut self, id: KeyId, quota: (Nanos, Nanos)) {
         let word = word_id(id);
-        if self.split.get(&word).is_some_and(|key| key.tolerance != tolerance) {
+        if self.split.get(&word).is_some_and(|key| key.quota != quota) {
             self.split.remove(&word);
         }
     }
@@ -251,12 +257,12 @@ impl Splits {
         own: i64,
         terms: SplitTerms,
     ) -> Split {
-        self.forget_unless(id, terms.tolerance);
+        self.forget_unless(id, terms.quota());
         if !self.is_split(id) {
             if !self.is_scarce(now, id, debt, terms.tolerance) || self.split.len() >= MAX_SPLITS {
                 return Split::default();
             }
-            self.split.insert(word_id(id), KeySplit::new(now, (id.0, terms.tolerance), debt, own));
+            self.split.insert(word_id(id), KeySplit::new(now, (id.0, terms.quota()), debt, own));
         }
         let Some(key) = self.split.get_mut(&word_id(id)) else { return Split::default() };
         key.age(now, terms.most_know_after);
@@ -276,7 +282,7 @@ impl Splits {
 
     /// Between two flushes: splits anew. By how much the provisional debt grows.
     pub(super) fn refresh(&mut self, now: Nanos, id: KeyId, debt: Nanos, terms: SplitTerms) -> i64 {
-        self.forget_unless(id, terms.tolerance);
+        self.forget_unless(id, terms.quota());
         let Some(key) = self.split.get_mut(&word_id(id)) else { return 0 };
         let provisional = key.provisional();
         let real = signed(debt).saturating_sub(provisional);
@@ -328,12 +334,12 @@ impl Splits {
 }
 
 impl KeySplit {
-    fn new(now: Nanos, (limit, tolerance): (u64, Nanos), debt: Nanos, own: i64) -> Self {
+    fn new(now: Nanos, (limit, quota): (u64, (Nanos, Nanos)), debt: Nanos, own: i64) -> Self {
         let (own, debt) = (own.max(0), signed(debt));
         let tat = signed(now).saturating_add(debt);
         Self {
             limit,
-            tolerance,
+            quota,
             tat,
             real: tat,
             own,

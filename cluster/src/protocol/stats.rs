@@ -74,8 +74,8 @@ pub struct Stats {
     /// States that ended early because too many keys were live: the nodes that took them over learn
     /// of the rest by what changes next.
     pub states_truncated: u64,
-    /// States given while more keys changed than are noted: of some the node that took the state
-    /// over counts what changed meanwhile twice.
+    /// States given while more keys that were not read yet changed than are noted (524,288): the
+    /// node that took the state over counts some of these changes twice, also what was given back.
     pub states_inexact: u64,
     /// Times a peer's log did not reach back far enough, so its state was requested.
     pub gaps: u64,

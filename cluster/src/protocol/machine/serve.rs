@@ -24,14 +24,17 @@ const UNACKED_AFTER: Nanos = 10 * SECOND;
 const WINDOW: usize = 8;
 /// Parts that are read for one chunk, at most: where few slots hold a key.
 const MAX_PARTS: usize = 256;
-/// Where they hold none, nothing is sent and others are read, as many as for [`WINDOW`] chunks in a
-/// step: a receiver of thousands of limits would wait for a round trip for each few of them. So long
-/// after such a step comes the next one.
-const READ_PAUSE: Nanos = SECOND / 1_000;
+/// Chunks that are read in a step and found empty, at most: they are not sent, as a receiver of
+/// thousands of limits would wait for a round trip for each few of them. A table that is full of
+/// drained keys takes longest, some milliseconds.
+const MAX_EMPTY: usize = 4;
+/// For how long reading pauses then, at least, and as a part of the flush interval: steps seal.
+const MIN_READ_PAUSE: Nanos = SECOND / 1_000;
+const READS_PER_FLUSH: u64 = 5;
 /// After this long without a chunk one is sent that is empty: the transfer has not stalled.
 const KEEP_ALIVE: Nanos = SECOND;
 /// Keys that change during one transfer and are noted, at most: about 20 MiB.
-const MAX_CHANGED_KEYS: usize = 1 << 19;
+const MAX_CHANGED_KEYS: usize = if cfg!(test) { 1 << 9 } else { 1 << 19 };
 
 const _: () = assert!(MAX_PART_KEYS <= MAX_BATCH_DELTAS);
 
@@ -84,35 +87,35 @@ impl<H: Host> Core<H> {
             }
             return;
         }
-        if !self.budget.has_room_for_states(now) {
-            served.waits = true;
+        (served.waits, served.read_at) = (!self.budget.has_room_for_states(now), None);
+        if served.waits {
             return;
         }
-        (served.waits, served.read_at) = (false, None);
         // What was consumed here since is in the words that are read.
         self.take_batch(now);
-        for _ in 0..WINDOW {
-            self.serve_chunk(now, link);
+        let mut empty = 0;
+        while empty < MAX_EMPTY && self.may_read(now, link) {
+            empty += usize::from(!self.serve_chunk(now, link));
         }
         // Where chunks were sent, their acknowledgements have it go on.
-        if let Some(served) = self.served.get_mut(&link)
-            && may_read(served)
-            && !served.waits
-        {
-            served.read_at = Some(now.saturating_add(READ_PAUSE));
+        let pause = (self.options.flush_interval / READS_PER_FLUSH).max(MIN_READ_PAUSE);
+        if let Some(served) = self.served.get_mut(&link).filter(|_| empty == MAX_EMPTY) {
+            served.read_at = Some(now.saturating_add(pause));
         }
     }
 
-    /// Reads for the next chunk, and sends it unless it is empty.
-    fn serve_chunk(&mut self, now: Nanos, link: LinkId) {
-        // Sealing may have ended the transfer.
-        let Some(served) = self.served.get_mut(&link).filter(|served| may_read(served)) else {
-            return;
-        };
-        if !self.budget.has_room_for_states(now) {
-            served.waits = true;
-            return;
-        }
+    /// Whether there is something to read, and a chunk with it may be sent. Where bytes are capped
+    /// the transfer waits for room.
+    fn may_read(&mut self, now: Nanos, link: LinkId) -> bool {
+        let Some(served) = self.served.get_mut(&link) else { return false };
+        let is_next = served.in_flight < WINDOW && served.next.is_some();
+        served.waits = is_next && !self.budget.has_room_for_states(now);
+        is_next && !served.waits
+    }
+
+    /// Reads the next chunk, and sends it unless it is empty; whether it was sent.
+    fn serve_chunk(&mut self, now: Nanos, link: LinkId) -> bool {
+        let Some(served) = self.served.get_mut(&link) else { return false };
         let entries = read(&mut self.host, &self.splits, served);
         if served.next.is_some() && served.keys >= MAX_STATE_KEYS {
             served.next = None;
@@ -120,29 +123,34 @@ impl<H: Host> Core<H> {
         }
         let last = served.next.is_none();
         let is_due = served.sent_at.saturating_add(KEEP_ALIVE) <= now;
-        if last || is_due || !entries.is_empty() {
+        let is_sent = last || is_due || !entries.is_empty();
+        if is_sent {
             served.in_flight += 1;
             served.sent_at = now;
             self.send_state(now, link, &Message::StateChunk { last, entries });
         }
+        is_sent
     }
 
-    /// When the next parts are read of a transfer that has come upon parts without keys.
+    /// When the next chunks are read of a transfer that has come upon empty ones.
     pub(super) fn serve_deadline(&self) -> Option<Nanos> {
         self.served.values().filter_map(|served| served.read_at).min()
     }
 
     /// Goes on with transfers that wait for room, or that have only read for a while.
     pub(super) fn serve_waiting(&mut self, now: Nanos) {
-        let waiting = self.served.iter().filter(|(_, served)| {
-            served.waits || served.read_at.is_some_and(|read_at| read_at <= now)
-        });
-        for link in waiting.map(|(link, _)| *link).collect::<Vec<_>>() {
-            if self.budget.has_room_for_states(now) {
-                self.serve_more(now, link, false);
-            }
+        let is_due =
+            |served: &Served| served.waits || served.read_at.is_some_and(|read_at| read_at <= now);
+        let due = self.served.iter().filter(|(_, served)| is_due(served));
+        let due: Vec<_> = due.map(|(link, _)| *link).collect();
+        for link in &due {
+            self.serve_more(now, *link, false);
         }
         self.budget.set_states_wait(self.served.values().any(|served| served.waits));
+        if !due.is_empty() {
+            // What was sealed as they were read.
+            self.send_frames(now);
+        }
     }
 
     fn send_state(&mut self, now: Nanos, link: LinkId, message: &Message) {
@@ -180,11 +188,6 @@ impl<H: Host> Core<H> {
             self.discard.sums(served.since);
         }
     }
-}
-
-/// Whether there is something to read, and a chunk with it may be sent.
-fn may_read(served: &Served) -> bool {
-    served.in_flight < WINDOW && served.next.is_some()
 }
 
 /// The entries of the next chunk.

@@ -43,16 +43,18 @@ fn a_key_is_split_from_nine_tenths_to_half() {
 /// As a live quota whose words are scaled.
 #[test]
 fn what_is_provisional_is_not_taken_back_from_words_of_another_quota() {
-    let tenth = SplitTerms { tolerance: 10 * MS, unit: MS / 100, ..terms() };
-    for is_flush in [false, true] {
+    let shorter = SplitTerms { tolerance: 10 * MS, ..terms() };
+    // Ten times the rate and the burst.
+    let faster = SplitTerms { unit: MS / 100, ..terms() };
+    for (quota, is_flush) in [(shorter, false), (shorter, true), (faster, false), (faster, true)] {
         let (mut splits, split) = scarce(0);
         assert!(split.by > 0);
         let debt = 9_010_000 + split.by.unsigned_abs() / 10;
         if is_flush {
-            let split = splits.split(1_001 * MS, KEY, debt, 0, tenth);
+            let split = splits.split(1_001 * MS, KEY, debt, 0, quota);
             assert!(split.by >= 0, "{split:?}");
         } else {
-            assert_eq!(splits.refresh(1_001 * MS, KEY, debt, tenth), 0);
+            assert_eq!(splits.refresh(1_001 * MS, KEY, debt, quota), 0);
             assert!(!splits.is_split(KEY));
         }
     }
@@ -215,7 +217,7 @@ fn a_node_that_consumes_little_holds_back_what_refills_until_the_next_split_alon
 fn only_nodes_that_use_a_key_count_as_its_users() {
     let origin = |port| Origin { addr: ([10, 0, 0, 1], port).into(), generation: 1 };
     let users = |own: i64, others: &[i64], all: i64| {
-        let mut split = KeySplit::new(0, (KEY.0, 0), 0, own);
+        let mut split = KeySplit::new(0, (KEY.0, terms().quota()), 0, own);
         split.all = all;
         for (port, used) in (0..).zip(others) {
             add_use(&mut split.others, origin(port), used / 2);

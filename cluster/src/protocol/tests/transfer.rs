@@ -1,14 +1,16 @@
 //! The state of one node, given and taken over in parts, while both go on admitting.
 
+use std::num::NonZeroU64;
+
 use super::harness::Harness;
 use super::network::MS;
 use super::words::QUICK;
 use super::world::addr;
 use crate::inline;
-use crate::protocol::bounds::MAX_ORIGINS;
+use crate::protocol::bounds::{MAX_ORIGINS, MIN_BYTE_CAP};
 use crate::protocol::host::Level;
 use crate::protocol::wire::Message;
-use crate::protocol::{LinkId, Nanos, NodeId};
+use crate::protocol::{LinkId, Nanos, NodeId, Options};
 
 const SECOND: Nanos = 1_000_000_000;
 /// More than one step reads or applies.
@@ -50,34 +52,75 @@ fn receive(harness: &mut Harness, link: LinkId, sent: Vec<Message>) -> Vec<Level
     }
 }
 
-/// As of thousands of limits whose tables are large and empty.
-#[test]
-fn parts_without_keys_cost_no_round_trip() {
-    /// Keys that are read for one chunk, at most.
-    const READ: u64 = 256 * 256;
-    let chunks = |sent: Vec<Message>| {
-        let chunk = |message| match message {
-            Message::StateChunk { last, entries } => Some((last, entries.len())),
-            _ => None,
-        };
-        sent.into_iter().filter_map(chunk).collect::<Vec<_>>()
+/// Keys that are read for one chunk, at most.
+const READ: u64 = 256 * 256;
+
+/// Whether each chunk is the last one, and its entries.
+fn chunks(sent: Vec<Message>) -> Vec<(bool, usize)> {
+    let chunk = |message| match message {
+        Message::StateChunk { last, entries } => Some((last, entries.len())),
+        _ => None,
     };
-    let mut harness = Harness::new();
-    for key in 0..20 * READ {
+    sent.into_iter().filter_map(chunk).collect()
+}
+
+/// A node with as many chunks of keys that have drained, and some keys in debt after them, whose
+/// state has been requested.
+fn serving_after_empty(options: Options, empty: u64, keys: u64) -> (Harness, LinkId) {
+    let mut harness = Harness::with(options);
+    for key in 0..empty * READ {
         harness.charge((1, key), 1);
     }
-    harness.charge((2, 1), 60 * SECOND);
+    for key in 0..keys {
+        harness.charge((2, key), 60 * SECOND);
+    }
     harness.pass(MS);
     let link = harness.greet(peer(1));
     harness.deliver(link, &Message::StateRequest { request: 1 });
+    (harness, link)
+}
+
+/// As of thousands of limits whose tables are large and empty.
+#[test]
+fn parts_without_keys_cost_no_round_trip() {
+    let (mut harness, link) = serving_after_empty(Options::default(), 9, 1);
     assert_eq!(chunks(harness.answers(link)), []);
-    assert!(harness.core.deadline().is_some_and(|at| at <= harness.now() + MS));
+    assert!(harness.core.deadline().is_some_and(|at| at <= harness.now() + 2 * MS));
     // The receiver learns that the transfer goes on, and need not acknowledge that.
     harness.pass(SECOND);
     harness.tick(0);
     assert_eq!(chunks(harness.answers(link)), [(false, 0)]);
-    harness.tick(MS);
+    harness.tick(2 * MS);
     assert_eq!(chunks(harness.answers(link)), [(true, 1)]);
+}
+
+#[test]
+fn a_capped_state_goes_on_after_parts_without_keys() {
+    let options = Options { byte_cap: NonZeroU64::new(MIN_BYTE_CAP), ..Options::default() };
+    let (mut harness, link) = serving_after_empty(options, 4, 8_192);
+    let mut received = Vec::new();
+    for _ in 0..100 {
+        harness.tick(SECOND / 10);
+        let some = chunks(harness.answers(link));
+        for _ in &some {
+            harness.deliver(link, &Message::StateAck);
+        }
+        received.extend(some);
+    }
+    assert_eq!(received.iter().map(|(_, entries)| entries).sum::<usize>(), 8_192);
+    assert!(received.last().is_some_and(|(last, _)| *last));
+}
+
+#[test]
+fn a_state_is_given_though_more_keys_change_than_are_noted() {
+    /// More than the 512 that are noted in tests.
+    const CHANGED: u64 = 600;
+    let (mut harness, link) = serving();
+    let sent = harness.answers(link);
+    (KEYS - CHANGED..KEYS).for_each(|key| harness.admit((1, key), SECOND));
+    let entries = receive(&mut harness, link, sent);
+    assert_eq!((entries.len() as u64, harness.core.stats().states_inexact), (KEYS, 1));
+    assert_eq!(entries.iter().filter(|entry| entry.debt > 60 * SECOND).count(), 600 - 512);
 }
 
 #[test]
