@@ -7,6 +7,7 @@ pub mod http;
 pub mod linger;
 pub mod net;
 pub mod permits;
+mod refusals;
 pub mod resp;
 mod stall;
 pub mod turns;

@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 use crate::front::addresses::{AddressPermit, Addresses};
 use crate::front::budget::Budget;
 use crate::front::permits::PermitCounts;
+use crate::front::refusals::Refusals;
 use crate::front::unsent::Unsent;
 use crate::telemetry::log_throttle::SharedLogThrottle;
 use crate::telemetry::metrics::ConnectionMetrics;
@@ -152,8 +153,8 @@ struct Acceptor<F> {
     permits: Arc<Semaphore>,
     /// For those that are being refused, by reason: clients beyond the bound of their address leave
     /// refusals for clients that arrive when all permits are taken.
-    full_refusals: Arc<Semaphore>,
-    address_refusals: Arc<Semaphore>,
+    full_refusals: Refusals,
+    address_refusals: Refusals,
     addresses: Option<Addresses>,
     /// The lines of the log about failures, and about clients beyond either bound.
     failure_log: Arc<SharedLogThrottle>,
@@ -184,8 +185,8 @@ impl<F: FrontEnd> Acceptor<F> {
             metrics,
             connections,
             permits: Arc::new(Semaphore::new(permits.connections)),
-            full_refusals: Arc::new(Semaphore::new(permits.refusals - address_refusals)),
-            address_refusals: Arc::new(Semaphore::new(address_refusals)),
+            full_refusals: Refusals::new(permits.refusals - address_refusals),
+            address_refusals: Refusals::new(address_refusals),
             addresses,
             failure_log: log_of("failures to accept connections"),
             full_log: log_of("connections beyond the bound"),
@@ -235,19 +236,13 @@ impl<F: FrontEnd> Acceptor<F> {
         });
     }
 
-    /// Refuses a client in words, or without where too many are being refused for that reason.
+    /// Refuses a client in words, in the place of the oldest where there are too many.
     fn refuse(&self, stream: TcpStream, refused: Refused) {
-        let permits = match refused {
+        let refusals = match refused {
             Refused::Full => &self.full_refusals,
             Refused::Address => &self.address_refusals,
         };
-        if let Ok(permit) = Arc::clone(permits).try_acquire_owned() {
-            let refusal = Box::pin(self.front_end.refuse(stream));
-            self.connections.tasks.spawn(async move {
-                refusal.await;
-                drop(permit);
-            });
-        }
+        refusals.start(self.front_end.refuse(stream), &self.connections.tasks);
     }
 
     /// A client's permit; where there is none, that is counted and logged.
@@ -359,8 +354,16 @@ mod tests {
         }
     }
 
-    /// Serves and refuses without end; counts the clients that it refuses in words.
+    /// Serves and refuses without end; counts the clients that it is refusing.
     struct Endless(Arc<AtomicUsize>);
+
+    struct Counted(Arc<AtomicUsize>);
+
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
 
     impl FrontEnd for Endless {
         fn serve(
@@ -374,7 +377,11 @@ mod tests {
 
         fn refuse(&self, _: TcpStream) -> impl Future<Output = ()> + Send + 'static {
             self.0.fetch_add(1, Ordering::Relaxed);
-            std::future::pending()
+            let counted = Counted(Arc::clone(&self.0));
+            async move {
+                let _counted = counted;
+                std::future::pending::<()>().await;
+            }
         }
     }
 

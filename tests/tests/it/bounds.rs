@@ -98,6 +98,24 @@ fn connections_in_all_are_as_many_as_was_said() {
     held[1].expect("*2\r\n$10\r\nmaxclients\r\n$1\r\n2\r\n");
 }
 
+/// Each would be waited for for a second, in one of four places.
+#[test]
+fn clients_that_are_refused_and_send_nothing_keep_no_probe_out() {
+    let node = Node::start_with_files(256, &["--max-connections", "1"]);
+    let healthy = |client: &mut Raw| {
+        client.send(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n");
+        assert_eq!(client.http_answer().0, "HTTP/1.1 200 OK");
+    };
+    let mut held = Raw::connect(node.http);
+    healthy(&mut held);
+    let mut silent: Vec<Raw> = (0..20).map(|_| Raw::connect(node.http)).collect();
+    for _ in 0..5 {
+        healthy(&mut Raw::connect(node.http));
+    }
+    healthy(&mut held);
+    silent.iter_mut().for_each(Raw::expect_end);
+}
+
 /// Less than is asked for, where the node may open fewer files.
 #[test]
 fn clients_learn_the_number_of_places() {
