@@ -23,7 +23,7 @@ use super::session::Session;
 use super::work::Work;
 use crate::config::password::InForce;
 use crate::front::budget::Share;
-use crate::front::deadline::NOTICED_LATE;
+use crate::front::deadline::Deadline;
 use crate::front::linger::{LINGER, holds_replies, linger, linger_for};
 use crate::front::net::{self, DRAIN_TIMEOUT, FrontEnd};
 use crate::front::unsent::{Bounded, Unsent};
@@ -125,9 +125,7 @@ struct Connection {
     /// The bytes of `unread`, out of the budget of all connections.
     share: Share,
     /// When the command at the front of `unread` must be complete.
-    deadline: Option<Instant>,
-    /// It was noticed late, and is later by [`NOTICED_LATE`] for that, once.
-    is_extended: bool,
+    deadline: Option<Deadline>,
     /// When the client will have been silent for too long, where that is bounded.
     idle_deadline: Option<Instant>,
 }
@@ -164,7 +162,6 @@ impl Connection {
         let mut connection = Self {
             share: session.server.unread_share(),
             deadline: None,
-            is_extended: false,
             idle_deadline: None,
             stream,
             bounds,
@@ -200,8 +197,11 @@ impl Connection {
                 let mut slept = false;
                 // A client that reads is not silent.
                 let idle_deadline = self.idle_deadline.filter(|_| self.unsent.is_empty());
+                // Its client may send without pause what is not queued, and is never waited for.
+                self.session.expire_late_transaction();
+                let command = self.deadline.as_ref().map(Deadline::at);
                 let transaction = self.session.transaction_deadline();
-                let expiry = expiry(self.deadline, transaction, idle_deadline);
+                let expiry = expiry(command, transaction, idle_deadline);
                 tokio::select! {
                     biased;
                     ready = noting_sleep(self.readable(), &mut slept) => if !ready? {
@@ -209,7 +209,7 @@ impl Connection {
                     },
                     () = drain.cancelled(), if !draining => continue,
                     expiry = expiry => match expiry {
-                        Expiry::Command if self.extends_deadline() => continue,
+                        Expiry::Command if self.puts_off_command() => continue,
                         Expiry::Command => {
                             self.bounds.note_command_timeout();
                             let mut reply = Vec::new();
@@ -354,15 +354,9 @@ impl Connection {
         self.idle_deadline = timeout.map(|timeout| Instant::now() + timeout);
     }
 
-    /// Whether the time of a command, which is over, was noticed late: then what has come meanwhile
-    /// is read first.
-    fn extends_deadline(&mut self) -> bool {
-        let is_late = self.deadline.is_some_and(|at| at.elapsed() >= NOTICED_LATE);
-        let extends = is_late && !self.is_extended;
-        if extends {
-            (self.deadline, self.is_extended) = (Some(Instant::now() + NOTICED_LATE), true);
-        }
-        extends
+    /// Whether the time of a command, which is over, is put off.
+    fn puts_off_command(&mut self) -> bool {
+        self.deadline.as_mut().is_some_and(Deadline::put_off)
     }
 
     /// Updates the budget and the deadlines.
@@ -371,8 +365,7 @@ impl Connection {
         if self.unread.is_empty() || self.backlog {
             self.deadline = None;
         } else if progressed || self.deadline.is_none() {
-            self.deadline = Some(Instant::now() + self.session.server.bounds().command_timeout);
-            self.is_extended = false;
+            self.deadline = Some(Deadline::within(self.session.server.bounds().command_timeout));
         }
         if !self.share.resize(self.unread.capacity().saturating_sub(FREE_BYTES)) {
             self.bounds.note_no_room_to_read();

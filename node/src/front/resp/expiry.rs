@@ -15,7 +15,7 @@ pub enum Expiry {
 }
 
 /// Waits for the earliest of these deadlines. Silence that is noticed late goes on for a while; the
-/// time of a command does not.
+/// others are put off by who has them.
 pub async fn expiry(
     command: Option<Instant>,
     transaction: Option<Instant>,
@@ -25,12 +25,13 @@ pub async fn expiry(
         [(command, Expiry::Command), (transaction, Expiry::Transaction), (idle, Expiry::Idle)];
     let set = all.into_iter().filter_map(|(at, of)| at.map(|at| (at, of)));
     match set.min_by_key(|(at, _)| *at) {
-        Some((at, Expiry::Command)) => {
-            sleep_until(at).await;
-            Expiry::Command
+        // Any command ends it: it begins anew each time.
+        Some((at, Expiry::Idle)) => {
+            deadline::passed(at).await;
+            Expiry::Idle
         }
         Some((at, of)) => {
-            deadline::passed(at).await;
+            sleep_until(at).await;
             of
         }
         None => std::future::pending().await,

@@ -9,6 +9,7 @@ use super::command::Command;
 use super::work::Work;
 use crate::config::bounds::TransactionBounds;
 use crate::front::budget::Share;
+use crate::front::deadline::Deadline;
 
 /// The most that the commands of all transactions take, in bytes, in addition to [`FREE_BYTES`] of
 /// each: a budget of its own, so that clients that fill it leave room to those without
@@ -35,7 +36,7 @@ pub struct Queue {
     /// Whether a command was refused, so that none will be run.
     is_aborted: bool,
     /// When the next command must have come, as of when that was last asked.
-    deadline: Option<Instant>,
+    deadline: Option<Deadline>,
     /// Whether a command was added since.
     has_grown: bool,
 }
@@ -91,9 +92,14 @@ impl Queue {
             return None;
         }
         if std::mem::take(&mut self.has_grown) {
-            self.deadline = Some(Instant::now() + time);
+            self.deadline = Some(Deadline::within(time));
         }
-        self.deadline
+        self.deadline.as_ref().map(Deadline::at)
+    }
+
+    /// Whether the time of its next command, which is over, is not put off.
+    pub fn has_expired(&mut self) -> bool {
+        self.share.held() > 0 && self.deadline.as_mut().is_some_and(|deadline| !deadline.put_off())
     }
 
     /// Forgets all commands, and those to come.

@@ -9,6 +9,7 @@ use super::reply::Reply;
 use super::session::Session;
 use super::spec::Spec;
 use crate::config::bounds::TransactionBounds;
+use crate::front::deadline::NOTICED_LATE;
 use crate::telemetry::log_throttle::SharedLogThrottle;
 
 /// The replies to the commands of one transaction, in bytes, beyond which no further one is run.
@@ -18,8 +19,21 @@ const MAX_EXEC_REPLY_BYTES: usize = 1024 * 1024;
 static EXPIRED: SharedLogThrottle = SharedLogThrottle::new("transactions that were aborted");
 
 impl Session {
-    /// Aborts the open transaction, whose next command took too long to come.
+    /// [`Session::expire_transaction`] of a client which is never waited for, as it sends without
+    /// pause what is not queued.
+    pub fn expire_late_transaction(&mut self) {
+        let deadline = self.transaction_deadline();
+        if deadline.is_some_and(|at| at.elapsed() >= NOTICED_LATE) {
+            self.expire_transaction();
+        }
+    }
+
+    /// Aborts the open transaction, whose next command took too long to come, unless that is put
+    /// off.
     pub fn expire_transaction(&mut self) {
+        if !self.queue.as_mut().is_some_and(|queue| queue.has_expired()) {
+            return;
+        }
         self.abort_transaction();
         self.service().metrics().count_expired_transaction();
         if let Some(left_out) = EXPIRED.admit() {

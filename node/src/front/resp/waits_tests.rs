@@ -3,6 +3,8 @@
 use super::*;
 use crate::config::bounds::UNDER_WAY;
 use crate::front::linger::LINGER;
+use crate::front::resp::session::Session;
+use crate::front::resp::testing::{session, talk};
 use crate::front::stall::SCARCE_TIMEOUT;
 use crate::telemetry::exposition::Format;
 
@@ -46,6 +48,45 @@ async fn a_transaction_that_holds_room_of_others_is_not_waited_for_without_end()
     tokio::time::sleep(10 * COMMAND_TIMEOUT).await;
     small.write_all(b"EXEC\r\n").await.unwrap();
     in_no_time(expect(&mut small, "*1\r\n$10\r\nxxxxxxxxxx\r\n")).await;
+}
+
+/// What it sends meanwhile is answered at once, and queued is nothing.
+#[tokio::test(start_paused = true)]
+async fn a_transaction_whose_time_is_noticed_late_is_put_off_once() {
+    let front_end = front_end(1024 * 1024);
+    let mut client = connect(&front_end).await;
+    in_no_time(queue(&mut client, LARGE)).await;
+    // As of a node that was stopped.
+    tokio::time::advance(COMMAND_TIMEOUT + 2 * NOTICED_LATE).await;
+    let watching = "-ERR WATCH inside MULTI is not allowed\r\n";
+    for _ in 0..4 {
+        client.write_all(b"WATCH k\r\n").await.unwrap();
+        in_no_time(expect(&mut client, watching)).await;
+        tokio::time::sleep(NOTICED_LATE / 2).await;
+    }
+    client.write_all(b"EXEC\r\n").await.unwrap();
+    in_no_time(expect(&mut client, ABORTED)).await;
+}
+
+/// It is not waited for, so that no timer is looked at.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_sends_without_pause_keeps_no_transaction() {
+    let mut session = session();
+    talk(&mut session, &["MULTI", &format!("ECHO {}", "x".repeat(LARGE))]);
+    let time = session.server.bounds().command_timeout;
+    session.expire_late_transaction();
+    tokio::time::advance(time + NOTICED_LATE / 2).await;
+    session.expire_late_transaction();
+    let aborted = |session: &Session| session.queue.as_ref().unwrap().is_aborted();
+    // It is put off.
+    tokio::time::advance(NOTICED_LATE).await;
+    session.expire_late_transaction();
+    tokio::time::advance(NOTICED_LATE).await;
+    session.expire_late_transaction();
+    assert!(!aborted(&session), "too early");
+    tokio::time::advance(NOTICED_LATE).await;
+    session.expire_late_transaction();
+    assert!(aborted(&session), "it is waited for");
 }
 
 /// Also one that sends more before it reads. Longer where the systems of both ends hold replies.
