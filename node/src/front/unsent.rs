@@ -33,16 +33,35 @@ static RESET: SharedLogThrottle = SharedLogThrottle::new("connections that were 
 #[derive(Debug)]
 pub struct Unsent {
     share: Share,
-    /// How long the socket may take nothing; while room is scarce, how long for all that waits.
+    /// How long the socket may take nothing; while room is scarce, how long for all that waits at a
+    /// time.
     timeout: Duration,
     metrics: ConnectionMetrics,
     /// While the socket takes nothing.
     stall: Option<Stall>,
     /// The begin of a drain, from which on it may take nothing for a shorter time.
     drain: Option<CancellationToken>,
-    /// While something is held: since when.
-    held_since: Option<Instant>,
+    /// While something is held.
+    due: Option<Due>,
     exceeded: bool,
+}
+
+/// Replies that waited at a time: what was made since is written behind them. A client that reads
+/// on gets all of them in a while, even if others wait by then, and one that takes a byte now and
+/// then does not.
+#[derive(Debug)]
+struct Due {
+    since: Instant,
+    /// Of them, those that are not written.
+    bytes: usize,
+}
+
+impl Due {
+    /// What is left of them.
+    fn without(self, written: usize) -> Option<Self> {
+        let bytes = self.bytes.saturating_sub(written);
+        (bytes > 0).then_some(Self { bytes, ..self })
+    }
 }
 
 impl Unsent {
@@ -55,7 +74,7 @@ impl Unsent {
             metrics,
             stall: None,
             drain: None,
-            held_since: None,
+            due: None,
             exceeded: false,
         }
     }
@@ -84,9 +103,9 @@ impl Unsent {
         }
         // What is written in part stays in memory as a whole.
         if bytes <= self.share.held() || self.share.resize(bytes) {
-            let since = *self.held_since.get_or_insert_with(Instant::now);
+            let due = self.due.get_or_insert_with(|| Due { since: Instant::now(), bytes });
             // A client that takes a byte now and then would keep what others need.
-            if since.elapsed() < self.timeout || !self.share.is_scarce() {
+            if due.since.elapsed() < self.timeout || !self.share.is_scarce() {
                 return Ok(());
             }
             self.metrics.closed_write_timeout.inc();
@@ -145,9 +164,10 @@ impl Unsent {
             },
         };
         self.stall = None;
+        self.due = self.due.take().and_then(|due| due.without(written));
         if written == bytes.len() {
             self.share.resize(0);
-            self.held_since = None;
+            self.due = None;
         } else {
             self.hold(stream, bytes.len())?;
         }

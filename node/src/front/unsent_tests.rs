@@ -114,6 +114,38 @@ async fn a_slow_client_gives_way_where_room_is_scarce() {
     reader.await.unwrap();
 }
 
+/// It is sent more all the time, and reads, before room is scarce and while it is, though it holds
+/// more than its part: only what was there for long would count against it.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_reads_on_is_served_however_far_it_is_behind() {
+    const BEHIND: usize = 256 * 1024;
+    let (mut client, mut stream) = pair().await;
+    let (budget, mut unsent) = unsent(BEHIND * 4);
+    let reader = tokio::spawn(async move {
+        let mut piece = vec![0; BUFFER_BYTES];
+        while client.read(&mut piece).await.is_ok_and(|count| count > 0) {
+            sleep(SCARCE_TIMEOUT / 8).await;
+            // The time of the systems is not paused: they announce the room to each other.
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    });
+    let mut others = Share::new(budget);
+    let (start, waiting) = (Instant::now(), vec![b'x'; BEHIND + BEHIND / 4]);
+    let mut is_greedy = 0;
+    while start.elapsed() < WRITE_TIMEOUT * 2 {
+        let mut bounded = Bounded { stream: &mut stream, unsent: &mut unsent };
+        let sent = bounded.write(&waiting).await.unwrap();
+        assert!(sent < waiting.len(), "{sent}");
+        if start.elapsed() > WRITE_TIMEOUT + SCARCE_TIMEOUT {
+            assert!(others.resize(BEHIND * 2));
+        }
+        is_greedy += usize::from(unsent.share.is_greedy(SPARED_BYTES));
+    }
+    assert!(is_greedy > 10, "{is_greedy}");
+    drop(stream);
+    reader.await.unwrap();
+}
+
 /// Time counts from when something is held, however long the connection is open.
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_held_nothing_has_all_the_time() {
