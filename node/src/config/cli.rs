@@ -1,9 +1,10 @@
 //! The command line.
 
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use jiff::SignedDuration;
 use tidegate_cluster::protocol::MIN_BYTE_CAP;
 use tidegate_cluster::{ClusterName, Seed};
@@ -194,17 +195,40 @@ where
     I: IntoIterator<Item = T>,
     T: Into<std::ffi::OsString> + Clone,
 {
-    use clap::error::ErrorKind;
-
     Cli::try_parse_from(args).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             Exit::Show(error.render().to_string())
         }
         _ => {
-            let report = error.render().to_string();
+            let report = advised(error).render().to_string();
             Exit::Mistake(report.strip_prefix("error: ").unwrap_or(&report).to_owned())
         }
     })
+}
+
+/// The report of a word where a subcommand would be, with what was probably meant.
+fn advised(error: clap::Error) -> clap::Error {
+    let word = match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(word)) => word.clone(),
+        _ => return error,
+    };
+    if Cli::command().find_subcommand(&word).is_some() {
+        // Clap names those that stand before it.
+        return with_tip(error, "options of a subcommand stand behind it".to_owned());
+    }
+    // With options before it clap does not look for a similar one.
+    let error = Cli::try_parse_from(["tidegate", &word]).err().unwrap_or(error);
+    let is_similar = error.get(ContextKind::SuggestedSubcommand).is_some();
+    let is_file = |word: &Path| word.extension().is_some() || word.exists();
+    if !is_similar && is_file(Path::new(&word)) {
+        return with_tip(error, format!("to load the limits of a file, use '--config {word}'"));
+    }
+    error
+}
+
+fn with_tip(mut error: clap::Error, tip: String) -> clap::Error {
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    error
 }
 
 /// How much is logged on standard error.
