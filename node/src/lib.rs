@@ -21,6 +21,7 @@ use std::process::ExitCode;
 
 use config::cli::{CliCommand, Exit};
 use serve::StopReason;
+use telemetry::patient::print;
 
 /// The exit code of a mistake in flags, files or addresses.
 const EXIT_MISTAKE: u8 = 2;
@@ -33,9 +34,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match config::cli::parse(args) {
         Ok(cli) => cli,
         Err(Exit::Show(text)) => {
-            // A closed standard output is not a failure.
-            let _ = std::io::stdout().write_all(text.as_bytes());
-            return ExitCode::SUCCESS;
+            return match print(&text) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(line) => fail(&line, EXIT_MISTAKE),
+            };
         }
         Err(Exit::Mistake(report)) => return fail(report.trim_end(), EXIT_MISTAKE),
     };

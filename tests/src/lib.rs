@@ -8,7 +8,7 @@ mod resp;
 mod web;
 
 pub use binary::{binary, repository};
-pub use node::{Node, Output, Starting, mistake, run};
+pub use node::{Node, Output, Starting, mistake, run, run_into};
 pub use resp::{Raw, redis};
 pub use web::{Reply, get, get_as, post};
 

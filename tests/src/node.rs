@@ -250,9 +250,18 @@ pub struct Output {
 /// When it cannot be started.
 #[must_use]
 pub fn run(args: &[&str]) -> Output {
+    run_into(args, Stdio::piped())
+}
+
+/// The same, with another standard output.
+///
+/// # Panics
+/// When it cannot be started.
+#[must_use]
+pub fn run_into(args: &[&str], output: Stdio) -> Output {
     let mut command = Command::new(binary());
-    let output = command.current_dir(repository()).args(args).stdin(Stdio::null()).output();
-    Output::of(output.expect("the binary starts"))
+    command.current_dir(repository()).args(args).stdin(Stdio::null()).stdout(output);
+    Output::of(command.output().expect("the binary starts"))
 }
 
 impl Output {

@@ -16,6 +16,7 @@ use tidegate_engine::Quota;
 use self::log::Log;
 use crate::config::cli::ReplayArgs;
 use crate::config::quota;
+use crate::telemetry::patient::print;
 
 /// A larger part of a log than one line in this many should not be left out without a warning: the
 /// figures would be of another log.
@@ -46,12 +47,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), String> {
     let counts = decide::decide(&log, &quota).map_err(|error| format!("{name}: {error}"))?;
     let report = report::Report::new(&log, &counts);
     let text = if args.json { report.json() } else { report.text() };
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // A closed pipe is not a failure.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.map_err(|error| format!("standard output: {error}")),
-    }
+    print(&text)
 }
 
 /// Why nothing can be said about a log.

@@ -36,6 +36,18 @@ impl<W: Write + AsFd> Write for Patient<W> {
     }
 }
 
+/// Prints a text on standard output, as a whole.
+///
+/// # Errors
+/// One line, as of a full disk; a closed pipe is not a failure.
+pub fn print(text: &str) -> Result<(), String> {
+    let mut out = Patient(io::stdout());
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(|error| format!("standard output: {error}")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Read;

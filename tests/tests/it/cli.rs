@@ -1,12 +1,13 @@
 //! Flags, files and addresses, right and wrong.
 
+use std::fs::File;
 use std::io::Write;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;
 use tempfile::NamedTempFile;
-use tidegate_tests::{Node, Starting, get, mistake, post, run};
+use tidegate_tests::{Node, Starting, get, mistake, post, run, run_into};
 
 fn file(text: &str) -> NamedTempFile {
     let mut file = NamedTempFile::new().unwrap();
@@ -48,6 +49,16 @@ fn help_and_version_go_to_standard_output() {
         let output = run(args);
         assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
         assert!(output.stdout.contains(word), "{}", output.stdout);
+    }
+}
+
+#[test]
+fn what_cannot_be_printed_is_a_failure() {
+    for args in [&["--help"][..], &["serve", "--version"]] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let output = run_into(args, full.into());
+        let line = "tidegate: standard output: No space left on device (os error 28)\n";
+        assert_eq!((output.code, output.stderr.as_str()), (Some(2), line), "{args:?}");
     }
 }
 
