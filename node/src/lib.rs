@@ -19,9 +19,11 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-use config::cli::{CliCommand, Exit};
+use config::cli::{CliCommand, Exit, LogFormat, ServeArgs};
 use serve::StopReason;
+use telemetry::log::json_line;
 use telemetry::patient::print;
+use tracing::Level;
 
 /// The exit code of a mistake in flags, files or addresses.
 const EXIT_MISTAKE: u8 = 2;
@@ -33,35 +35,45 @@ const EXIT_FAILED: u8 = 1;
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match config::cli::parse(args) {
         Ok(cli) => cli,
-        Err(Exit::Show(text)) => {
-            return match print(&text) {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(line) => fail(&line, EXIT_MISTAKE),
-            };
+        Err(Exit::Show(text)) => return done(print(&text)),
+        Err(Exit::Mistake(report)) => {
+            return fail(report.trim_end(), EXIT_MISTAKE, LogFormat::Text);
         }
-        Err(Exit::Mistake(report)) => return fail(report.trim_end(), EXIT_MISTAKE),
     };
-    let done = match cli.command {
-        None => serve::run(&cli.serve).map(stopped),
-        Some(CliCommand::Serve(args)) => serve::run(&args).map(stopped),
-        Some(CliCommand::Replay(args)) => replay::run(&args).map(|()| ExitCode::SUCCESS),
-    };
-    done.unwrap_or_else(|line| fail(&line.replace('\n', " "), EXIT_MISTAKE))
+    match cli.command {
+        None => serve(&cli.serve),
+        Some(CliCommand::Serve(args)) => serve(&args),
+        Some(CliCommand::Replay(args)) => done(replay::run(&args)),
+    }
 }
 
-fn stopped(reason: StopReason) -> ExitCode {
-    match reason {
-        StopReason::Signal(_) => ExitCode::SUCCESS,
-        StopReason::GossipEnded => {
-            fail("its gossip with other nodes has ended by a failure", EXIT_FAILED)
+fn done(result: Result<(), String>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(line) => fail(&line.replace('\n', " "), EXIT_MISTAKE, LogFormat::Text),
+    }
+}
+
+/// Runs a node. What it says is of the format of its log, also once that has ended.
+fn serve(args: &ServeArgs) -> ExitCode {
+    match serve::run(args) {
+        Ok(StopReason::Signal(_)) => ExitCode::SUCCESS,
+        Ok(StopReason::GossipEnded) => {
+            let problem = "its gossip with other nodes has ended by a failure";
+            fail(problem, EXIT_FAILED, args.log_format)
         }
+        Err(line) => fail(&line.replace('\n', " "), EXIT_MISTAKE, args.log_format),
     }
 }
 
 /// No name in it reaches a terminal with what the terminal would obey.
-fn fail(problem: &str, code: u8) -> ExitCode {
+fn fail(problem: &str, code: u8, format: LogFormat) -> ExitCode {
     let is_unsafe = |c: char| c.is_control() && c != '\n';
     let text: String = problem.chars().map(|c| if is_unsafe(c) { ' ' } else { c }).collect();
-    let _ = writeln!(std::io::stderr(), "tidegate: {text}");
+    let line = match format {
+        LogFormat::Text => format!("tidegate: {text}\n"),
+        LogFormat::Json => json_line(Level::ERROR, &text, &[]),
+    };
+    let _ = std::io::stderr().write_all(line.as_bytes());
     ExitCode::from(code)
 }

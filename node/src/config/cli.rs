@@ -147,7 +147,8 @@ pub struct ServeArgs {
     /// What to log on standard error: off, error, warn, info, debug or trace.
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = level)]
     pub log: LevelFilter,
-    /// The form of the log: text for people, or json with one object a line.
+    /// The form of the log: text for people, or json with one object a line, as is then all else
+    /// that the node writes.
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,
     #[command(flatten)]

@@ -6,8 +6,11 @@ use std::path::Path;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::Builder;
 
+use tracing::Level;
+
 use crate::config::file::LimitConfig;
 use crate::config::origin::Host;
+use crate::telemetry::log::json_line;
 use crate::telemetry::patient::Patient;
 
 /// Standard output, for one text. A thread writes it, so nothing waits for its reader: it may be a
@@ -85,6 +88,14 @@ pub fn text(bound: &Bound, limit: &LimitConfig, asked: Required<'_>) -> String {
         version = env!("CARGO_PKG_VERSION"),
         listening = listening(bound),
     )
+}
+
+/// The same of a node whose log is JSON, as its outputs may be one stream: where it listens, in one
+/// line.
+pub fn event(bound: &Bound) -> String {
+    let mut fields = vec![("resp", bound.resp.to_string()), ("http", bound.http.to_string())];
+    fields.extend(bound.cluster.map(|address| ("cluster", address.to_string())));
+    json_line(Level::INFO, "listening", &fields)
 }
 
 /// The option by which curl names a host that is allowed, where the address is none.

@@ -24,7 +24,7 @@ pub use self::signals::StopReason;
 use self::signals::StopSignals;
 use self::threads::{FrontEndThreads, Threads};
 use crate::config::bounds::{BoundArgs, HttpBounds, UNDER_WAY};
-use crate::config::cli::ServeArgs;
+use crate::config::cli::{LogFormat, ServeArgs};
 use crate::config::file::LimitConfig;
 use crate::config::password::{InForce, Password};
 use crate::front::addresses::Addresses;
@@ -352,6 +352,9 @@ fn log_start(limits: &[LimitConfig]) {
 
 /// Says where the node listens.
 fn announcement(bound: &Bound, limits: &[LimitConfig], args: &ServeArgs) -> String {
+    if args.log_format == LogFormat::Json {
+        return banner::event(bound);
+    }
     let built_in = LimitConfig::built_in();
     let password_file = args.resp_password_file.as_deref();
     let asked = Required { password_file, hosts: &args.allow_host };

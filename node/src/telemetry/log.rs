@@ -9,11 +9,13 @@
 //! | O1 lines left out, all accesses | relaxed | none: a statistic | - | - |
 
 use std::io::{self, Write};
+use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
+use tracing::Level;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
@@ -43,6 +45,9 @@ enum LogEntry {
 
 /// Shows what is at least as severe as `level`, until the process ends.
 pub fn start(level: LevelFilter, format: LogFormat) -> Guard {
+    if format == LogFormat::Json {
+        report_panics_in_json();
+    }
     if level == LevelFilter::OFF {
         return Guard(None);
     }
@@ -105,14 +110,30 @@ fn lines_left_out(missing: u64, format: LogFormat) -> String {
     let message = format!("{missing} lines left out: standard error is not read");
     match format {
         LogFormat::Text => format!("{now:.6}  WARN tidegate: {message}\n"),
-        LogFormat::Json => {
-            let line = serde_json::json!({
-                "timestamp": format!("{now:.6}"), "level": "WARN",
-                "message": message, "target": "tidegate",
-            });
-            format!("{line}\n")
-        }
+        LogFormat::Json => json_line(Level::WARN, &message, &[]),
     }
+}
+
+/// A line as the subscriber writes it in JSON, for what is written without it.
+pub fn json_line(level: Level, message: &str, fields: &[(&str, String)]) -> String {
+    let now = jiff::Timestamp::now();
+    let mut line = serde_json::json!({
+        "timestamp": format!("{now:.6}"), "level": level.as_str(),
+        "message": message, "target": "tidegate",
+    });
+    for (name, value) in fields {
+        line[name] = value.as_str().into();
+    }
+    format!("{line}\n")
+}
+
+/// Makes panics lines of the log's format.
+fn report_panics_in_json() {
+    panic::set_hook(Box::new(|panic| {
+        let message = panic.to_string().replace('\n', " ");
+        // The process may be about to end: no thread is waited for.
+        let _ = io::stderr().write_all(json_line(Level::ERROR, &message, &[]).as_bytes());
+    }));
 }
 
 /// Hands lines to the thread, and never waits.

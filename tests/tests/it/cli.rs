@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;
@@ -200,4 +200,38 @@ fn a_node_says_what_it_enforces_and_where_it_is_exposed() {
     assert_eq!(of("limit").unwrap()["quota"], "1/d burst 2", "{text}");
     assert_eq!(lines.iter().filter(|line| line["level"] == "WARN").count(), 1, "{text}");
     assert_eq!(said(&["--log", "off"]), "");
+}
+
+/// Both outputs may be read as one stream.
+#[test]
+fn what_a_node_says_is_in_json_where_its_log_is() {
+    let json = ["--log-format", "json"];
+    let one_line = |text: &str| -> Value {
+        assert_eq!(text.lines().count(), 1, "{text}");
+        serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    };
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for (wrong, said) in [
+        (&["--config", "no/such/file.toml"][..], "--config no/such/file.toml: "),
+        (&["--max-held-body-bytes", "8MiB", "--max-batch-bytes", "16MiB"], "--max-batch-bytes"),
+        (&["--http", "127.0.0.1:0", "--resp", &address], &format!("--resp {address}: ")),
+    ] {
+        for log in ["info", "off"] {
+            let output = run(&[&json[..], &["--log", log], wrong].concat());
+            assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{output:?}");
+            let line = one_line(&output.stderr);
+            assert!(line["message"].as_str().unwrap().starts_with(said), "{line}");
+            assert_eq!(line["level"], "ERROR");
+        }
+    }
+    let mut node = Starting::start(&json);
+    node.wait_for_output();
+    let output = node.stop();
+    // Its first byte has been waited for.
+    let line = one_line(&format!("{{{}", output.stdout));
+    assert_eq!((&line["message"], &line["level"]), (&"listening".into(), &"INFO".into()));
+    for front_end in ["resp", "http"] {
+        line[front_end].as_str().unwrap().parse::<SocketAddr>().unwrap();
+    }
 }
