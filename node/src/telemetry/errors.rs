@@ -10,24 +10,36 @@ use crate::telemetry::meter::FrontEndName;
 /// What is wrong with commands of Redis clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RespError {
-    /// An argument is out of range, or there are too few or too many.
+    /// An argument is out of range, there are too few or too many, or the command does not fit what
+    /// came before it.
     InvalidRequest,
     UnknownCommand,
     /// The client has not given the password.
     NoPassword,
+    WrongPassword,
+    /// All transactions together leave none.
+    NoRoom,
     /// A violation of the protocol, which ends the connection.
     Protocol,
 }
 
 impl RespError {
-    const ALL: [Self; 4] =
-        [Self::InvalidRequest, Self::UnknownCommand, Self::NoPassword, Self::Protocol];
+    const ALL: [Self; 6] = [
+        Self::InvalidRequest,
+        Self::UnknownCommand,
+        Self::NoPassword,
+        Self::WrongPassword,
+        Self::NoRoom,
+        Self::Protocol,
+    ];
 
     const fn name(self) -> &'static str {
         match self {
             Self::InvalidRequest => "invalid_request",
             Self::UnknownCommand => "unknown_command",
             Self::NoPassword => "no_password",
+            Self::WrongPassword => "wrong_password",
+            Self::NoRoom => "no_room",
             Self::Protocol => "protocol",
         }
     }

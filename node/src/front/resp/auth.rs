@@ -3,6 +3,10 @@
 use super::command::Command;
 use super::reply::Reply;
 use super::session::Session;
+use crate::telemetry::errors::RespError;
+
+/// The error that a client is answered with.
+pub type Problem = (RespError, &'static [u8]);
 
 /// The only user.
 const DEFAULT_USER: &[u8] = b"default";
@@ -19,7 +23,7 @@ pub fn auth(session: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>)
     let user = if command.len() == 2 { DEFAULT_USER } else { command.arg(1) };
     match log_in(session, user, last) {
         Ok(()) => reply.ok(),
-        Err(problem) => reply.error(problem),
+        Err((kind, text)) => reply.error_of(kind, text),
     }
 }
 
@@ -28,7 +32,7 @@ pub fn auth(session: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>)
 ///
 /// # Errors
 /// The error to answer with; nothing changes.
-pub fn log_in(session: &mut Session, user: &[u8], given: &[u8]) -> Result<(), &'static [u8]> {
+pub fn log_in(session: &mut Session, user: &[u8], given: &[u8]) -> Result<(), Problem> {
     match session.server.password() {
         None if user == DEFAULT_USER => Err(NOT_CONFIGURED),
         None => Err(WRONG),
@@ -45,10 +49,13 @@ pub fn log_in(session: &mut Session, user: &[u8], given: &[u8]) -> Result<(), &'
     }
 }
 
-const WRONG: &[u8] = b"WRONGPASS invalid username-password pair or user is disabled.";
-const NOT_CONFIGURED: &[u8] =
+const WRONG: Problem =
+    (RespError::WrongPassword, b"WRONGPASS invalid username-password pair or user is disabled.");
+const NOT_CONFIGURED: Problem = (
+    RespError::InvalidRequest,
     b"ERR AUTH <password> called without any password configured for the \
-    default user. Are you sure your configuration is correct?";
+    default user. Are you sure your configuration is correct?",
+);
 
 #[cfg(test)]
 #[path = "auth_tests.rs"]

@@ -29,10 +29,10 @@ fn password_of(text: &str) -> Password {
 fn without_a_password_none_is_accepted_and_none_is_needed() {
     for command in ["AUTH x", "AUTH default x", "HELLO 3 AUTH default x"] {
         let mut session = session();
-        assert_eq!(talk(&mut session, &[command]), error(NOT_CONFIGURED), "{command}");
+        assert_eq!(talk(&mut session, &[command]), error(NOT_CONFIGURED.1), "{command}");
         assert_eq!(talk(&mut session, &["PING"]), "+PONG");
     }
-    assert_eq!(talk(&mut session(), &["AUTH other x"]), error(WRONG));
+    assert_eq!(talk(&mut session(), &["AUTH other x"]), error(WRONG.1));
 }
 
 #[test]
@@ -46,11 +46,14 @@ fn with_a_password_nothing_is_run_before_it_is_given() {
     let hello = talk(&mut session, &["HELLO 3"]);
     assert!(hello.starts_with("-NOAUTH HELLO must be called with"), "{hello}");
     for wrong in ["AUTH secre", "AUTH other secret", "HELLO 3 AUTH default x"] {
-        assert_eq!(talk(&mut session, &[wrong, "PING"]), format!("{}\r\n{required}", error(WRONG)));
+        assert_eq!(
+            talk(&mut session, &[wrong, "PING"]),
+            format!("{}\r\n{required}", error(WRONG.1))
+        );
     }
     // No command before it has taken effect.
     assert_eq!(talk(&mut session, &["AUTH secret", "PING"]), "+OK\r\n+PONG");
-    assert_eq!(talk(&mut session, &["AUTH x", "PING"]), format!("{}\r\n+PONG", error(WRONG)));
+    assert_eq!(talk(&mut session, &["AUTH x", "PING"]), format!("{}\r\n+PONG", error(WRONG.1)));
     assert!(talk(&mut session, &["CL.THROTTLE guarded 1 2 60 0"]).contains(":2\r\n:2\r\n"));
     assert_eq!(talk(&mut session, &["RESET", "PING"]), format!("+RESET\r\n{required}"));
     let mut other = guarded_session(password.clone());
@@ -68,11 +71,11 @@ fn a_password_is_replaced_for_new_connections() {
     assert_eq!(talk(&mut inside, &["AUTH secret"]), "+OK");
     password.replace(password_of("renewed"));
     assert_eq!(talk(&mut inside, &["PING"]), "+PONG");
-    assert_eq!(talk(&mut outside, &["AUTH secret"]), error(WRONG));
+    assert_eq!(talk(&mut outside, &["AUTH secret"]), error(WRONG.1));
     assert_eq!(talk(&mut outside, &["AUTH renewed", "PING"]), "+OK\r\n+PONG");
     // A client that begins anew is asked anew.
     let replies = talk(&mut inside, &["RESET", "AUTH secret", "AUTH renewed"]);
-    assert_eq!(replies, format!("+RESET\r\n{}\r\n+OK", error(WRONG)));
+    assert_eq!(replies, format!("+RESET\r\n{}\r\n+OK", error(WRONG.1)));
 }
 
 #[test]
@@ -83,7 +86,7 @@ fn guesses_are_counted_and_few_in_a_connection() {
         talk(&mut session, &["AUTH guess"]);
         assert!(!session.closing);
     }
-    assert_eq!(talk(&mut session, &["AUTH other secret"]), error(WRONG));
+    assert_eq!(talk(&mut session, &["AUTH other secret"]), error(WRONG.1));
     assert!(session.closing);
     assert!(session.service().metrics().guesses() >= before + u64::from(MAX_GUESSES));
 }

@@ -85,30 +85,31 @@ impl Session {
     }
 
     fn answer_as(&mut self, found: Option<Found>, command: &Command<'_>, out: &mut Vec<u8>) {
-        let mut reply = Reply { out, version: self.version };
+        let mut reply = Reply::new(out, self.version);
+        self.answer_with(found, command, &mut reply);
+        self.count_errors(&reply);
+    }
+
+    fn answer_with(&mut self, found: Option<Found>, command: &Command<'_>, reply: &mut Reply<'_>) {
         let Some((number, spec)) = found else {
-            unknown_command(command, &mut reply);
-            self.count_error(RespError::UnknownCommand);
+            unknown_command(command, reply);
             self.closing = is_http(command.arg(0));
             return self.abort_transaction();
         };
         if !spec.takes(command.len()) {
-            self.count_error(RespError::InvalidRequest);
             if spec.name == "exec" {
                 self.queue = None;
-                return wrong_exec(&mut reply);
+                return wrong_exec(reply);
             }
-            wrong_arity(spec.name, None, &mut reply);
+            wrong_arity(spec.name, None, reply);
             return self.abort_transaction();
         }
-        if !takes_subcommand(spec, command, &mut reply) {
-            self.count_error(RespError::InvalidRequest);
+        if !takes_subcommand(spec, command, reply) {
             return self.abort_transaction();
         }
         self.last = Some(number);
         if !self.is_let_in && !spec.flags.contains(&"no_auth") {
-            self.count_error(RespError::NoPassword);
-            return reply.error(auth::REQUIRED);
+            return reply.error_of(RespError::NoPassword, auth::REQUIRED);
         }
         match &mut self.queue {
             Some(_) if client::changes_replies(command) => {
@@ -116,7 +117,7 @@ impl Session {
                 self.abort_transaction();
             }
             Some(queue) if !spec.at_once => {
-                if !transaction::queue(queue, spec, command, &mut reply) {
+                if !transaction::queue(queue, spec, command, reply) {
                     self.service().metrics().count_not_queued();
                     if let Some(left_out) = NOT_QUEUED.admit() {
                         let problem = "a transaction is refused: too many commands are queued";
@@ -124,7 +125,7 @@ impl Session {
                     }
                 }
             }
-            _ => (spec.run)(self, command, &mut reply),
+            _ => (spec.run)(self, command, reply),
         }
     }
 }

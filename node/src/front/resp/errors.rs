@@ -2,6 +2,7 @@
 
 use super::command::Command;
 use super::reply::Reply;
+use crate::telemetry::errors::RespError;
 
 /// How much of a client's input an error repeats, in bytes.
 const MAX_ECHO_BYTES: usize = 128;
@@ -43,7 +44,7 @@ pub fn unknown_command(command: &Command<'_>, reply: &mut Reply<'_>) {
         text.extend_from_slice(&arg[..arg.len().min(most - text.len())]);
         text.extend_from_slice(b"' ");
     }
-    reply.error(&text);
+    reply.error_of(RespError::UnknownCommand, &text);
 }
 
 fn shortened(text: &[u8]) -> &[u8] {

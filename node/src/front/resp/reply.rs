@@ -1,5 +1,7 @@
 //! Replies of the Redis protocol, in its versions 2 and 3.
 
+use crate::telemetry::errors::RespError;
+
 /// The longest text of an error, in bytes.
 const MAX_ERROR_BYTES: usize = 512;
 
@@ -36,9 +38,20 @@ fn put(text: &mut [u8; MAX_INTEGERS_BYTES], at: usize, bytes: &[u8]) -> usize {
 pub struct Reply<'a> {
     pub out: &'a mut Vec<u8>,
     pub version: Version,
+    errors: usize,
+    last_error: RespError,
 }
 
-impl Reply<'_> {
+impl<'a> Reply<'a> {
+    pub const fn new(out: &'a mut Vec<u8>, version: Version) -> Self {
+        Self { out, version, errors: 0, last_error: RespError::InvalidRequest }
+    }
+
+    /// The errors that it has appended: of one command all are of one kind.
+    pub const fn errors(&self) -> (RespError, usize) {
+        (self.last_error, self.errors)
+    }
+
     pub fn ok(&mut self) {
         self.simple("OK");
     }
@@ -48,9 +61,16 @@ impl Reply<'_> {
         self.line(b'+', text.as_bytes());
     }
 
+    /// An error about what the command asks for.
+    pub fn error(&mut self, text: &[u8]) {
+        self.error_of(RespError::InvalidRequest, text);
+    }
+
     /// An error with its code in front, as in `ERR syntax error`. Bytes that could end the line or
     /// control a terminal become `?`, and what is too long is truncated.
-    pub fn error(&mut self, text: &[u8]) {
+    pub fn error_of(&mut self, kind: RespError, text: &[u8]) {
+        self.errors += 1;
+        self.last_error = kind;
         self.out.push(b'-');
         let shown = &text[..text.len().min(MAX_ERROR_BYTES)];
         self.out

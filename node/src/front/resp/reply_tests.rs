@@ -2,7 +2,7 @@ use super::{MAX_ERROR_BYTES, Reply, Version};
 
 fn replied(version: Version, write: impl FnOnce(Reply<'_>)) -> String {
     let mut out = Vec::new();
-    write(Reply { out: &mut out, version });
+    write(Reply::new(&mut out, version));
     String::from_utf8(out).unwrap()
 }
 
@@ -40,6 +40,6 @@ fn an_error_is_one_short_line() {
         "-ERR a??+b??\r\n"
     );
     let mut out = Vec::new();
-    Reply { out: &mut out, version: Version::Resp2 }.error(&[b'x'; 10_000]);
+    Reply::new(&mut out, Version::Resp2).error(&[b'x'; 10_000]);
     assert_eq!(out.len(), MAX_ERROR_BYTES + 3);
 }

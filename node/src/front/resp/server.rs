@@ -2,11 +2,12 @@
 
 use jiff::Timestamp;
 
-use super::auth::log_in;
+use super::auth::{Problem, log_in};
 use super::client::{BAD_CLIENT_NAME, is_name, set_name};
 use super::command::{Command, integer_of};
 use super::reply::{Reply, Version};
 use super::session::{DATABASES, Replies, Session};
+use crate::telemetry::errors::RespError;
 
 pub fn ping(_: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>) {
     match command.len() {
@@ -85,8 +86,8 @@ pub fn hello(session: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>
             return reply.error(b"ERR Syntax error in HELLO");
         }
     }
-    if let Err(problem) = enter(session, login, name) {
-        return reply.error(problem);
+    if let Err((kind, text)) = enter(session, login, name) {
+        return reply.error_of(kind, text);
     }
     session.version = version;
     reply.version = version;
@@ -98,21 +99,21 @@ fn enter(
     session: &mut Session,
     login: Option<(&[u8], &[u8])>,
     name: Option<&[u8]>,
-) -> Result<(), &'static [u8]> {
+) -> Result<(), Problem> {
+    let bad_name = |text| (RespError::InvalidRequest, text);
     if name.is_some_and(|name| !is_name(name)) {
-        return Err(BAD_CLIENT_NAME);
+        return Err(bad_name(BAD_CLIENT_NAME));
     }
     if let Some((user, password)) = login {
         log_in(session, user, password)?;
     }
     if !session.is_let_in {
-        return Err(
-            b"NOAUTH HELLO must be called with the client already authenticated, otherwise \
+        let text = b"NOAUTH HELLO must be called with the client already authenticated, otherwise \
             the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and \
-            select the RESP protocol version at the same time",
-        );
+            select the RESP protocol version at the same time";
+        return Err((RespError::NoPassword, text));
     }
-    name.map_or(Ok(()), |name| set_name(session, name))
+    name.map_or(Ok(()), |name| set_name(session, name).map_err(bad_name))
 }
 
 fn greet(session: &Session, reply: &mut Reply<'_>) {

@@ -75,19 +75,22 @@ impl Session {
 
     /// Answers a violation of the protocol, and closes.
     pub fn fail(&mut self, error: ProtocolError, out: &mut Vec<u8>) {
-        self.count_error(RespError::Protocol);
+        self.service().metrics().errors().count_resp(RespError::Protocol, 1);
         self.give_up(error.message(), out);
     }
 
-    /// Counts a command that is answered with an error.
-    pub fn count_error(&self, error: RespError) {
-        self.service().metrics().errors().count_resp(error, 1);
+    /// Counts the errors of a reply.
+    pub fn count_errors(&self, reply: &Reply<'_>) {
+        let (error, count) = reply.errors();
+        if count > 0 {
+            self.service().metrics().errors().count_resp(error, count);
+        }
     }
 
-    /// Answers with an error, and closes.
+    /// Answers with an error, and closes: that is counted as the end of the connection.
     pub fn give_up(&mut self, problem: &str, out: &mut Vec<u8>) {
         self.decide(out);
-        let mut reply = Reply { out, version: self.version };
+        let mut reply = Reply::new(out, self.version);
         reply.error(format!("ERR {problem}").as_bytes());
         self.closing = true;
     }

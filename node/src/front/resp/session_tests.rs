@@ -128,11 +128,23 @@ fn what_is_refused_is_counted_by_its_code() {
     talk(&mut session, &["CL.THROTTLE a", "CLIENT FOO", "NOPE", "CL.THROTTLE a 5 1 60"]);
     // Of those that are queued each counts once, when it is run.
     talk(&mut session, &["MULTI", "CL.THROTTLE a -1 1 60", "EXEC"]);
+    // What a command itself finds wrong, also where no reply is wanted.
+    talk(&mut session, &["SELECT 16", "HELLO 4", "CLIENT LIST ID x", "EXEC", "WATCH a"]);
+    talk(&mut session, &["MULTI", "MULTI", "ECHO", "EXEC", "AUTH p"]);
+    talk(&mut session, &["CLIENT REPLY SKIP", "DISCARD", "SELECT 1", "MULTI", "PING", "EXEC"]);
+    talk(&mut session, &["AUTH other x"]);
+    session.is_let_in = false;
+    talk(&mut session, &["PING", "HELLO 3"]);
     session.fail(ProtocolError::ArgumentCount, &mut Vec::new());
     let text = service.metrics().render(Format::Classic);
-    for (code, count) in
-        [("invalid_request", 6), ("unknown_command", 1), ("no_password", 0), ("protocol", 1)]
-    {
+    for (code, count) in [
+        ("invalid_request", 6 + 10),
+        ("unknown_command", 1),
+        ("no_password", 2),
+        ("wrong_password", 1),
+        ("no_room", 0),
+        ("protocol", 1),
+    ] {
         let line = format!("tidegate_errors_total{{frontend=\"resp\",code=\"{code}\"}} {count}\n");
         assert!(text.contains(&line), "{line} in\n{text}");
     }

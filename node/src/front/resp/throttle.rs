@@ -10,7 +10,6 @@ use super::reply::Reply;
 use super::session::{Replies, Session};
 use super::spelling::Spelling;
 use crate::service::{CheckError, LimitSelector};
-use crate::telemetry::errors::RespError;
 
 impl Session {
     /// Asks for the check at the front of `input`, if it is spelled as the last one: the length of
@@ -67,7 +66,7 @@ impl Session {
             return;
         }
         let (service, meter) = (self.server.service(), self.server.meter());
-        let mut reply = Reply { out, version: self.version };
+        let mut reply = Reply::new(out, self.version);
         match service.check_many(LimitSelector::Inline(quota), waiting, meter, decisions) {
             Ok(_) => {
                 for decision in decisions {
@@ -75,14 +74,13 @@ impl Session {
                 }
             }
             Err(error) => {
-                let errors = service.metrics().errors();
-                errors.count_resp(RespError::InvalidRequest, waiting.len());
                 for _ in &*waiting {
                     reply.error(refusal(error).as_bytes());
                 }
             }
         }
         waiting.clear();
+        self.count_errors(&reply);
     }
 }
 
@@ -105,7 +103,6 @@ fn answer(session: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>, d
     });
     if let Err(text) = asked {
         session.decide(reply.out);
-        session.count_error(RespError::InvalidRequest);
         reply.error(text.as_bytes());
     }
 }

@@ -10,6 +10,7 @@ use super::session::Session;
 use super::spec::Spec;
 use crate::config::bounds::TransactionBounds;
 use crate::front::deadline::NOTICED_LATE;
+use crate::telemetry::errors::RespError;
 use crate::telemetry::log_throttle::SharedLogThrottle;
 
 /// The replies to the commands of one transaction, in bytes, beyond which no further one is run.
@@ -116,7 +117,8 @@ pub fn queue(queue: &mut Queue, spec: &Spec, command: &Command<'_>, reply: &mut 
             reply.error(problem.as_bytes());
         }
         Err(Full::Node) => {
-            reply.error(b"ERR too many commands are queued in all transactions together");
+            let problem = b"ERR too many commands are queued in all transactions together";
+            reply.error_of(RespError::NoRoom, problem);
         }
     }
     pushed != Err(Full::Node)
