@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use tidegate_tests::{Node, PATIENCE, Raw, get, post};
+use tidegate_tests::{Node, PATIENCE, Raw, get, post, wait_until};
 
 /// Between two bytes of a client that never ends: shorter than any time that flags allow.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -179,4 +179,35 @@ fn transactions_are_as_large_as_was_said() {
     client.send(format!("MULTI\r\nECHO {:x>1024}\r\nEXEC\r\n", "").as_bytes());
     client.expect(&format!("+OK\r\n-ERR 'echo' {problem}{aborted}"));
     client.expect_alive();
+}
+
+/// They would be waited for for an hour. Each holds a quarter of the room, if it is left to them.
+#[test]
+fn clients_that_never_read_make_way_to_those_that_do() {
+    const ECHOES: usize = 300;
+    let node = Node::start(&["--max-unsent-bytes", "8MiB", "--write-timeout", "1h"]);
+    let _deaf = [(); 4].map(|()| {
+        let mut deaf = Raw::connect_narrow(node.resp);
+        deaf.flood(b"COMMAND\r\n", 64 * 1024, PAUSE);
+        deaf
+    });
+    // It reads nothing before it has sent all: more than is run ahead for it while room is scarce,
+    // and less than its part.
+    let text = "x".repeat(1_000);
+    let mut ahead = Raw::connect_narrow(node.resp);
+    ahead.send(format!("ECHO {text}\r\n").repeat(ECHOES).as_bytes());
+    let mut steady = Raw::connect(node.resp);
+    let labels = "frontend=\"resp\",reason=\"write_timeout\"";
+    let closed = format!("tidegate_connections_closed_total{{{labels}}}");
+    wait_until("one of them makes way", || {
+        for _ in 0..10 {
+            steady.send(&b"PING\r\n".repeat(100));
+            steady.expect(&"+PONG\r\n".repeat(100));
+        }
+        node.metric(&closed) > 0
+    });
+    ahead.expect(&format!("$1000\r\n{text}\r\n").repeat(ECHOES));
+    for mut client in [ahead, steady] {
+        client.expect_alive();
+    }
 }
