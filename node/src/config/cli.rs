@@ -28,7 +28,8 @@ Examples:
 
 /// A rate limiter for Redis clients and HTTP, alone or as a cluster.
 #[derive(Debug, Parser)]
-#[command(name = "tidegate", version, args_conflicts_with_subcommands = true)]
+#[command(name = "tidegate", version, propagate_version = true)]
+#[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = EXAMPLES)]
 pub struct Cli {
     #[command(subcommand)]

@@ -116,8 +116,15 @@ fn a_name_stands_for_its_first_address_that_fits() {
 
 #[test]
 fn help_and_version_are_shown() {
-    for (flag, word) in [("--help", "replay"), ("--version", env!("CARGO_PKG_VERSION"))] {
-        let Err(Exit::Show(text)) = parse(["tidegate", flag]) else { panic!("{flag}") };
+    let version = env!("CARGO_PKG_VERSION");
+    for (args, word) in [
+        (&["--help"][..], "replay"),
+        (&["--version"], version),
+        (&["serve", "--version"], version),
+        (&["replay", "-V"], version),
+    ] {
+        let args = [&["tidegate"], args].concat();
+        let Err(Exit::Show(text)) = parse(&args) else { panic!("{args:?}") };
         assert!(text.contains(word), "{text}");
     }
 }
