@@ -1,7 +1,7 @@
 //! The table of commands, for dispatch, arity and `COMMAND`.
 
 use super::command::Command;
-use super::describe::describe;
+use super::describe::{Filter, describe};
 use super::errors::{unknown_command, unknown_subcommand, wrong_arity, wrong_exec};
 use super::parser::{Parser, ProtocolError};
 use super::reply::Reply;
@@ -224,10 +224,7 @@ fn command(_: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>) {
         // Without documentation clients use their own.
         reply.map(0);
     } else if is("list") {
-        reply.array(TABLE.len());
-        for spec in &TABLE {
-            reply.bulk(spec.name.as_bytes());
-        }
+        list(command, reply);
     } else if command.len() == 2 {
         describe_all(reply);
     } else {
@@ -238,6 +235,23 @@ fn command(_: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>) {
                 None => reply.null(),
             }
         }
+    }
+}
+
+/// `COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern]`
+fn list(command: &Command<'_>, reply: &mut Reply<'_>) {
+    let filter = match command.len() {
+        2 => Some(Filter::All),
+        5 if command.arg(2).eq_ignore_ascii_case(b"filterby") => {
+            Filter::of(command.arg(3), command.arg(4))
+        }
+        _ => None,
+    };
+    let Some(filter) = filter else { return reply.error(b"ERR syntax error") };
+    let listed: Vec<&Spec> = TABLE.iter().filter(|spec| filter.passes(spec)).collect();
+    reply.array(listed.len());
+    for spec in listed {
+        reply.bulk(spec.name.as_bytes());
     }
 }
 

@@ -1,5 +1,6 @@
 //! What `COMMAND` says of a command: ten fields, as since Redis 7.
 
+use super::parameters::matches;
 use super::reply::Reply;
 use super::spec::Spec;
 
@@ -16,12 +17,7 @@ pub fn describe(spec: &Spec, reply: &mut Reply<'_>) {
     for place in [spec.key, spec.key, spec.key.min(1)] {
         reply.integer(place);
     }
-    let speed = if spec.flags.contains(&"fast") { "@fast" } else { "@slow" };
-    if spec.flags.contains(&"write") {
-        simple_set(&["@write", speed, spec.category], reply);
-    } else {
-        simple_set(&[speed, spec.category], reply);
-    }
+    simple_set(&categories(spec), reply);
     reply.array(0);
     if spec.key == 0 {
         reply.array(0);
@@ -30,6 +26,45 @@ pub fn describe(spec: &Spec, reply: &mut Reply<'_>) {
         key_place(spec.key, reply);
     }
     reply.array(0);
+}
+
+fn categories(spec: &Spec) -> Vec<&'static str> {
+    let speed = if spec.flags.contains(&"fast") { "@fast" } else { "@slow" };
+    let write = spec.flags.contains(&"write").then_some("@write");
+    write.into_iter().chain([speed, spec.category]).collect()
+}
+
+/// Which commands `COMMAND LIST` names.
+pub enum Filter<'a> {
+    All,
+    /// Those of a module: none is.
+    Module,
+    Category(&'a [u8]),
+    Pattern(&'a [u8]),
+}
+
+impl<'a> Filter<'a> {
+    /// `None` where there is no such kind.
+    pub fn of(kind: &[u8], value: &'a [u8]) -> Option<Self> {
+        match kind.to_ascii_lowercase().as_slice() {
+            b"module" => Some(Self::Module),
+            b"aclcat" => Some(Self::Category(value)),
+            b"pattern" => Some(Self::Pattern(value)),
+            _ => None,
+        }
+    }
+
+    pub fn passes(&self, spec: &Spec) -> bool {
+        match self {
+            Self::All => true,
+            Self::Module => false,
+            Self::Category(name) => {
+                let is = |of: &&str| of.as_bytes()[1..].eq_ignore_ascii_case(name);
+                categories(spec).iter().any(is)
+            }
+            Self::Pattern(pattern) => matches(pattern, spec.name.as_bytes()),
+        }
+    }
 }
 
 /// One key, at a place of its own.

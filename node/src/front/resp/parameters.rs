@@ -39,7 +39,7 @@ fn parameters(session: &Session) -> [(&'static str, String); 9] {
 
 /// Whether a name matches a pattern, in which `*` stands for any bytes and `?` for one, whatever
 /// the case. Takes at most `pattern.len() * name.len()` steps; a long pattern matches nothing.
-fn matches(pattern: &[u8], name: &[u8]) -> bool {
+pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
     if pattern.len() > MAX_PATTERN_BYTES {
         return false;
     }
