@@ -50,6 +50,7 @@ const UNDER_WAY_SHARE: u32 = 8;
 /// # Errors
 /// One line that names the flag, or the file with line and key, when the node cannot start.
 pub fn run(args: &ServeArgs) -> Result<StopReason, String> {
+    signals::ignore_hangups().map_err(signals::unhandled)?;
     args.bounds.check()?;
     let _log = log::start(args.log, args.log_format);
     let threads = Threads::start()?;
@@ -64,12 +65,11 @@ async fn serve(
     threads: FrontEndThreads,
     output: Output,
 ) -> Result<StopReason, String> {
-    let unhandled = |error| format!("signals cannot be handled: {error}");
-    let mut stop = StopSignals::new().map_err(unhandled)?;
+    let mut stop = StopSignals::new().map_err(signals::unhandled)?;
     // Each of what is read again has its own, so that no file is waited for with another.
-    let hangups = signals::hangups().map_err(unhandled)?;
-    let password_hangups = signals::hangups().map_err(unhandled)?;
-    let config_hangups = signals::hangups().map_err(unhandled)?;
+    let hangups = signals::hangups().map_err(signals::unhandled)?;
+    let password_hangups = signals::hangups().map_err(signals::unhandled)?;
+    let config_hangups = signals::hangups().map_err(signals::unhandled)?;
     let started = tokio::select! {
         started = start(args) => started?,
         // Nothing is served yet. A file may be a pipe into which no process writes.

@@ -3,6 +3,7 @@
 
 use std::{fmt, io};
 
+use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::limits::gossip::Gossip;
@@ -60,7 +61,20 @@ impl StopSignals {
     }
 }
 
+/// The line about it at the start.
+pub fn unhandled(error: impl fmt::Display) -> String {
+    format!("signals cannot be handled: {error}")
+}
+
 /// SIGHUP, which from here on does not end the process.
 pub fn hangups() -> io::Result<Signal> {
     signal(SignalKind::hangup())
+}
+
+/// Before anything else takes its time: what a SIGHUP asks to be read again is yet to be read.
+pub fn ignore_hangups() -> io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_io().build()?;
+    let _in_runtime = runtime.enter();
+    // What handles it stays when this is dropped.
+    hangups().map(drop)
 }
