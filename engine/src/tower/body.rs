@@ -16,14 +16,14 @@ pin_project! {
     #[derive(Debug)]
     pub struct ResponseBody<B> {
         #[pin]
-        kind: Kind<B>,
+        source: BodySource<B>,
     }
 }
 
 pin_project! {
     #[derive(Debug)]
-    #[project = KindProjection]
-    enum Kind<B> {
+    #[project = BodySourceProjection]
+    enum BodySource<B> {
         Inner {
             #[pin]
             body: B,
@@ -35,18 +35,18 @@ pin_project! {
 
 impl<B> ResponseBody<B> {
     pub(super) fn line(line: String) -> Self {
-        Self { kind: Kind::Line { line: line.into() } }
+        Self { source: BodySource::Line { line: line.into() } }
     }
 
     pub(super) fn empty() -> Self {
-        Self { kind: Kind::Line { line: Bytes::new() } }
+        Self { source: BodySource::Line { line: Bytes::new() } }
     }
 }
 
 /// The body of the service.
 impl<B> From<B> for ResponseBody<B> {
     fn from(body: B) -> Self {
-        Self { kind: Kind::Inner { body } }
+        Self { source: BodySource::Inner { body } }
     }
 }
 
@@ -65,26 +65,26 @@ impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        match self.project().kind.project() {
-            KindProjection::Inner { body } => body.poll_frame(context),
-            KindProjection::Line { line } if line.is_empty() => Poll::Ready(None),
-            KindProjection::Line { line } => {
+        match self.project().source.project() {
+            BodySourceProjection::Inner { body } => body.poll_frame(context),
+            BodySourceProjection::Line { line } if line.is_empty() => Poll::Ready(None),
+            BodySourceProjection::Line { line } => {
                 Poll::Ready(Some(Ok(Frame::data(core::mem::take(line)))))
             }
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.kind {
-            Kind::Inner { body } => body.is_end_stream(),
-            Kind::Line { line } => line.is_empty(),
+        match &self.source {
+            BodySource::Inner { body } => body.is_end_stream(),
+            BodySource::Line { line } => line.is_empty(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.kind {
-            Kind::Inner { body } => body.size_hint(),
-            Kind::Line { line } => SizeHint::with_exact(line.len() as u64),
+        match &self.source {
+            BodySource::Inner { body } => body.size_hint(),
+            BodySource::Line { line } => SizeHint::with_exact(line.len() as u64),
         }
     }
 }

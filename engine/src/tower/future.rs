@@ -16,14 +16,14 @@ pin_project! {
     #[must_use = "futures do nothing unless polled"]
     pub struct ResponseFuture<F, B> {
         #[pin]
-        kind: Kind<F, B>,
+        source: ResponseSource<F, B>,
     }
 }
 
 pin_project! {
     #[derive(Debug)]
-    #[project = KindProjection]
-    enum Kind<F, B> {
+    #[project = ResponseSourceProjection]
+    enum ResponseSource<F, B> {
         Inner {
             #[pin]
             future: F,
@@ -36,11 +36,11 @@ pin_project! {
 
 impl<F, B> ResponseFuture<F, B> {
     pub(super) fn inner(future: F, fields: Option<Fields>) -> Self {
-        Self { kind: Kind::Inner { future, fields } }
+        Self { source: ResponseSource::Inner { future, fields } }
     }
 
     pub(super) fn answered(response: Response<B>) -> Self {
-        Self { kind: Kind::Answered { response: Some(response) } }
+        Self { source: ResponseSource::Answered { response: Some(response) } }
     }
 }
 
@@ -52,8 +52,8 @@ where
     type Output = Result<Response<B>, E>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.project().kind.project() {
-            KindProjection::Inner { future, fields } => {
+        match self.project().source.project() {
+            ResponseSourceProjection::Inner { future, fields } => {
                 let mut response = ready!(future.poll(context))?;
                 if let Some(fields) = fields.take() {
                     fields.add_to(response.headers_mut());
@@ -61,7 +61,7 @@ where
                 Poll::Ready(Ok(response.map(B::from)))
             }
             // A poll after the end is pending for ever.
-            KindProjection::Answered { response } => match response.take() {
+            ResponseSourceProjection::Answered { response } => match response.take() {
                 Some(response) => Poll::Ready(Ok(response)),
                 None => Poll::Pending,
             },

@@ -34,7 +34,7 @@ struct LineState {
     /// By number, which is the order of arrival.
     waiting: BTreeMap<u64, Waiter>,
     /// Results by number, until the waiter fetches them.
-    answered: BTreeMap<u64, Answer>,
+    answered: BTreeMap<u64, PermitResult>,
     /// The number of the next waiter.
     next: u64,
 }
@@ -46,7 +46,7 @@ struct Waiter {
 }
 
 /// Granted, or never.
-type Answer = Result<Decision, Decision>;
+type PermitResult = Result<Decision, Decision>;
 
 impl WaiterList {
     pub(super) fn new() -> Self {
@@ -97,7 +97,7 @@ impl WaiterList {
     }
 
     /// The result of a waiter; if there is none yet, `waker` is woken by it.
-    fn ask(&self, number: u64, waker: &Waker) -> Option<Answer> {
+    fn ask(&self, number: u64, waker: &Waker) -> Option<PermitResult> {
         // Cloned before the lock and hence dropped after it: this one, or the one it replaces.
         let mut waker = waker.clone();
         let mut state = self.lock();
@@ -109,7 +109,7 @@ impl WaiterList {
     }
 
     /// Removes a waiter from the list; returns its result, if there is one.
-    fn leave(&self, word: &AtomicU64, number: u64) -> Option<Answer> {
+    fn leave(&self, word: &AtomicU64, number: u64) -> Option<PermitResult> {
         let (_gone, answer) = self
             .change(word, |state| (state.waiting.remove(&number), state.answered.remove(&number)));
         answer
@@ -185,11 +185,11 @@ impl<'c> Waiting<'c> {
         self.permit(answer)
     }
 
-    fn permit(&self, answer: Answer) -> Result<Permit<'c>, Decision> {
+    fn permit(&self, answer: PermitResult) -> Result<Permit<'c>, Decision> {
         answer.map(|decision| Permit::new(self.concurrency, self.cost, decision))
     }
 
-    fn leave(&mut self) -> Option<Answer> {
+    fn leave(&mut self) -> Option<PermitResult> {
         match mem::replace(&mut self.place, ListPlace::Outside) {
             ListPlace::Outside => None,
             ListPlace::InLine(number) => {

@@ -21,12 +21,12 @@ use crate::base::sync::{AtomicU64, Ordering};
 
 /// `N` integers. Changed by one thread at a time.
 #[derive(Debug)]
-pub(super) struct Cell<const N: usize> {
+pub(super) struct SeqCell<const N: usize> {
     version: AtomicU64,
     sets: [[AtomicU64; N]; 2],
 }
 
-impl<const N: usize> Cell<N> {
+impl<const N: usize> SeqCell<N> {
     pub(super) fn new(words: [u64; N]) -> Self {
         Self { version: AtomicU64::new(0), sets: [words, words].map(|set| set.map(AtomicU64::new)) }
     }
@@ -71,7 +71,7 @@ mod models {
 
     use crate::explore;
 
-    use super::Cell;
+    use super::SeqCell;
 
     /// Explores a reader that reads twice during `changes` consecutive changes: every interleaving,
     /// or those with at most `preemptions` preemptions a run. The reader is spawned: loom runs the
@@ -79,7 +79,7 @@ mod models {
     /// writes of other threads.
     fn explore(changes: u64, preemptions: Option<usize>) {
         explore::explore(preemptions, move || {
-            let cell = Arc::new(Cell::new([0, 0]));
+            let cell = Arc::new(SeqCell::new([0, 0]));
             let reader = Arc::clone(&cell);
             let reading = thread::spawn(move || {
                 let mut seen = 0;

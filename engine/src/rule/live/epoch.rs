@@ -16,8 +16,8 @@ use crate::time::Timestamp;
 
 use super::inheritance::Inheritance;
 
-// An epoch's words in a `Cell`: span, time, rule, past, quota. What is needed together is adjacent,
-// so that a check reads no others.
+// An epoch's words in a `SeqCell`: span, time, rule, past, quota. What is needed together is
+// adjacent, so that a check reads no others.
 
 /// The words that say when a word's key is fresh: the span and the time.
 pub(super) const SPAN: usize = 0;

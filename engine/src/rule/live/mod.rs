@@ -23,7 +23,7 @@ use crate::rule::quota::{Quota, QuotaError};
 use crate::rule::{DebtRule, Rule, sealed};
 use crate::time::Timestamp;
 
-use cell::Cell;
+use cell::SeqCell;
 use epoch::{AHEAD_MAX, Epoch, SPAN, TIME, TIME_WORDS, WORDS, time_from_words};
 pub use inheritance::Inheritance;
 pub use per_call::LivePerCall;
@@ -88,8 +88,8 @@ impl Rule for LiveQuota {
 
     fn algorithm(&self) -> Result<LiveGcra, QuotaError> {
         let first = Epoch::first(self.0, Gcra::exact(&self.0)?);
-        let cell = Cell::new(first.to_words());
-        Ok(LiveGcra { shared: Arc::new(Shared { cell, in_force: Mutex::new(first) }) })
+        let cell = SeqCell::new(first.to_words());
+        Ok(LiveGcra { shared: Arc::new(SharedQuota { cell, in_force: Mutex::new(first) }) })
     }
 
     fn per_call<'a>(algorithm: &'a LiveGcra, quota: &'a Quota) -> Option<LivePerCall<'a>> {
@@ -108,11 +108,11 @@ impl Rule for LiveQuota {
 
 /// GCRA under a quota that changes.
 pub struct LiveGcra {
-    shared: Arc<Shared>,
+    shared: Arc<SharedQuota>,
 }
 
-struct Shared {
-    cell: Cell<WORDS>,
+struct SharedQuota {
+    cell: SeqCell<WORDS>,
     /// What the cell holds, once all words are of that epoch; locked while the quota is changed.
     /// Checks never take it.
     in_force: Mutex<Epoch>,
@@ -267,7 +267,7 @@ impl PerCallQuotas for LiveGcra {
     }
 }
 
-impl Shared {
+impl SharedQuota {
     fn epoch(&self) -> Epoch {
         Epoch::from_words(self.cell.read::<0, WORDS>())
     }
@@ -284,7 +284,7 @@ impl Shared {
 
 /// A key is fresh once its TAT has passed, in terms of the quota in force.
 pub struct LiveTat {
-    shared: Arc<Shared>,
+    shared: Arc<SharedQuota>,
 }
 
 impl fmt::Debug for LiveTat {

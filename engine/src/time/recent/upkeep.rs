@@ -28,11 +28,11 @@ use super::dial::Dial;
 /// Readings of one thread never go back, nor do those of threads that synchronize in between.
 #[derive(Clone, Debug)]
 pub struct RecentClock {
-    shared: Arc<Shared>,
+    shared: Arc<SharedDial>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SharedDial {
     dial: Dial,
     source: TscClock,
     /// Nanoseconds.
@@ -64,7 +64,7 @@ impl RecentClock {
         let interval = interval.clamp(MIN_UPKEEP_INTERVAL, MAX_UPKEEP_INTERVAL);
         let source = TscClock::new();
         let dial = Dial::new(source.now());
-        let shared = Arc::new(Shared { dial, source, interval: interval.as_nanos() as u64 });
+        let shared = Arc::new(SharedDial { dial, source, interval: interval.as_nanos() as u64 });
         let upkept = Arc::downgrade(&shared);
         let thread = thread::Builder::new().name("tidegate-upkeep".to_owned());
         thread.spawn(move || upkeep(&upkept, interval))?;
@@ -76,7 +76,7 @@ impl RecentClock {
     /// came late.
     #[must_use]
     pub fn staleness(&self) -> Duration {
-        let Shared { dial, source, .. } = &*self.shared;
+        let SharedDial { dial, source, .. } = &*self.shared;
         Duration::from_nanos(dial.staleness(source))
     }
 }
@@ -99,7 +99,7 @@ impl Clock for RecentClock {
     }
 }
 
-impl Shared {
+impl SharedDial {
     #[cold]
     #[inline(never)]
     fn read(&self) -> Timestamp {
@@ -108,7 +108,7 @@ impl Shared {
     }
 }
 
-fn upkeep(upkept: &Weak<Shared>, interval: Duration) {
+fn upkeep(upkept: &Weak<SharedDial>, interval: Duration) {
     while let Some(shared) = upkept.upgrade() {
         shared.dial.close(&shared.source);
         drop(shared);
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn readers_do_the_work_of_late_upkeep() {
         let source = TscClock::new();
-        let shared = Shared { dial: Dial::new(source.now()), source, interval: 1 };
+        let shared = SharedDial { dial: Dial::new(source.now()), source, interval: 1 };
         let late = RecentClock { shared: Arc::new(shared) };
         let start = late.now();
         let readings = (0..1_000_000).take_while(|_| late.now() == start).count();

@@ -69,11 +69,11 @@ pub(super) struct Checked<S> {
     /// The system's time at the origin.
     system_origin: u64,
     /// On its own cache line, which is written once an interval.
-    shared: Arc<CachePadded<Shared>>,
+    shared: Arc<CachePadded<LastComparison>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct LastComparison {
     last: AtomicU64,
     window: AtomicU64,
     /// A [`Lag`].
@@ -122,7 +122,7 @@ impl<S: TickSource> Checked<S> {
             system_origin: source.system_nanos(),
             rate: rate.unwrap_or(Rate::NANOSECOND),
             source,
-            shared: Arc::new(CachePadded::new(Shared {
+            shared: Arc::new(CachePadded::new(LastComparison {
                 last: AtomicU64::new(0),
                 window: AtomicU64::new(NONE),
                 lag: AtomicU64::new(Lag::new(0).0),
@@ -180,7 +180,7 @@ impl<S: TickSource> Checked<S> {
     /// [`Checked::compare`]; `None` when the counter was found bad, but the lag had changed
     /// meanwhile.
     fn try_compare(&self) -> Option<u64> {
-        let Shared { last, window, lag } = &**self.shared;
+        let LastComparison { last, window, lag } = &**self.shared;
         // T2
         if window.load(Ordering::Acquire) == NONE {
             return Some(self.fallback());
