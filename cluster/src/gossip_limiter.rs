@@ -145,32 +145,32 @@ impl<O> Recording<O> {
 
 impl<O: Observer> Observer for Recording<O> {
     #[inline]
-    fn decided(&self, key: ObservedKey<'_>, cost: u64, decision: &Decision) {
-        self.inner.decided(key, cost, decision);
+    fn on_decision(&self, key: ObservedKey<'_>, cost: u64, decision: &Decision) {
+        self.inner.on_decision(key, cost, decision);
     }
 
     #[inline]
-    fn listens(&self) -> bool {
-        self.inner.listens()
+    fn observes_decisions(&self) -> bool {
+        self.inner.observes_decisions()
     }
 
     #[inline]
-    fn follows(&self) -> bool {
+    fn observes_debt(&self) -> bool {
         true
     }
 
     #[inline]
-    fn changed(&self, key: KeyHash, by: i64) {
+    fn on_debt_change(&self, key: KeyHash, by: i64) {
         self.cluster.record(self.id, key, by);
-        if self.inner.follows() {
-            self.inner.changed(key, by);
+        if self.inner.observes_debt() {
+            self.inner.on_debt_change(key, by);
         }
     }
 
     #[inline]
-    fn expects(&self, key: KeyHash) {
+    fn prefetch(&self, key: KeyHash) {
         self.cluster.prefetch(self.id, key);
-        self.inner.expects(key);
+        self.inner.prefetch(key);
     }
 }
 

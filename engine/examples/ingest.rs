@@ -52,7 +52,7 @@ fn upload(rows: &Limiter, tenant: &str, count: u64) {
 /// Writes old rows in blocks of 100, as long as enough is left.
 fn backfill(rows: &Limiter, tenant: &str) {
     let mut blocks = 0;
-    while rows.check_leaving(tenant, 100, LEFT_TO_LIVE).is_allowed() {
+    while rows.check_with_headroom(tenant, 100, LEFT_TO_LIVE).is_allowed() {
         blocks += 1;
     }
     let left = rows.peek(tenant).remaining();

@@ -22,7 +22,7 @@
 //! | a quota that changes while it is enforced | [`LiveQuota`] |
 //! | to wait instead of being denied | [`Queue`]; for each key [`Limiter::acquire`]; for several limits [`LimitSet::acquire`] |
 //! | a cost that is known only afterwards | [`Limiter::reserve`] |
-//! | as much as fits; a share left to others | [`Limiter::check_up_to`]; [`Limiter::check_leaving`] |
+//! | as much as fits; a share left to others | [`Limiter::check_up_to`]; [`Limiter::check_with_headroom`] |
 //! | at most N at once, however long they take | [`Concurrency`] |
 //! | a limit that a configuration chooses | [`AnyRule`](rule::AnyRule), such as `"100/m sliding"`; [`dyn Limit`](Limit) |
 //! | to measure before it is enforced | [`Shadow`] of the limit |
@@ -67,7 +67,7 @@
 //! | operation | when |
 //! |---|---|
 //! | [`check`](Limiter::check), [`check_n`](Limiter::check_n) | before the work: takes the units if they fit |
-//! | [`check_leaving`](Limiter::check_leaving) | a class of calls may use the limit only while a share is left for more important ones |
+//! | [`check_with_headroom`](Limiter::check_with_headroom) | a class of calls may use the limit only while a share is left for more important ones |
 //! | [`check_up_to`](Limiter::check_up_to) | any part of the work can be done: takes as many units as fit, in one step |
 //! | [`peek`](Limiter::peek), [`peek_n`](Limiter::peek_n) | to read what remains, and whether a cost would fit |
 //! | [`reserve`](Limiter::reserve), then `commit(used)` | the cost is known only afterwards, its bound before: token budgets |

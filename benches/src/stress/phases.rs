@@ -120,7 +120,7 @@ struct Hesitant<const STALLS: bool> {
 }
 
 impl<const STALLS: bool> Clock for Hesitant<STALLS> {
-    fn stalls(&self) -> bool {
+    fn waits_for_loads(&self) -> bool {
         STALLS
     }
 

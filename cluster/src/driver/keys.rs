@@ -61,7 +61,7 @@ impl Keys {
 
     /// A hasher that is always the present one.
     pub(crate) fn hasher(self: &Arc<Self>) -> KeyHasher {
-        KeyHasher::following(Arc::clone(self) as Arc<dyn HasherSource>)
+        KeyHasher::from_source(Arc::clone(self) as Arc<dyn HasherSource>)
     }
 }
 

@@ -49,7 +49,7 @@ async fn every_operation_reaches_the_others() {
     all_have(limits, 90, "a check of several units").await;
     b.check_many_n(&[(KEY, 4), ("other", 1), (KEY, 6)], &mut Vec::new());
     all_have(limits, 80, "a batch").await;
-    assert!(c.check_leaving(KEY, 5, 50).is_allowed());
+    assert!(c.check_with_headroom(KEY, 5, 50).is_allowed());
     all_have(limits, 75, "a check that leaves a share").await;
     a.refund(KEY, 15);
     all_have(limits, 90, "a refund").await;

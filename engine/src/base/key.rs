@@ -111,10 +111,10 @@ pub struct KeyHasher(HashAlgorithm);
 enum HashAlgorithm {
     Rapid(RapidSecrets),
     Sip([u8; 16]),
-    Following(Arc<dyn HasherSource>),
+    Source(Arc<dyn HasherSource>),
 }
 
-/// Gives the hasher in force, where that may change: see [`KeyHasher::following`].
+/// Gives the hasher in force, where that may change: see [`KeyHasher::from_source`].
 pub trait HasherSource: Send + Sync {
     /// The hasher in force, which does not follow this source itself. Called for each key.
     fn current(&self) -> &KeyHasher;
@@ -144,8 +144,8 @@ impl KeyHasher {
     /// With another hasher every key is another one: its word begins anew, and the word under its
     /// earlier hash drains. A pair of keys that is hashed meanwhile may be a third.
     #[must_use]
-    pub fn following(source: Arc<dyn HasherSource>) -> Self {
-        Self(HashAlgorithm::Following(source))
+    pub fn from_source(source: Arc<dyn HasherSource>) -> Self {
+        Self(HashAlgorithm::Source(source))
     }
 
     /// rapidhash under a random seed from the operating system, as std's hash maps use.
@@ -192,7 +192,7 @@ impl KeyHasher {
         }
         // Costs the others a jump, which is little next to the call, and keeps this path straight.
         cold_path();
-        other(bytes, &self.0)
+        hash_by_other(bytes, &self.0)
     }
 }
 
@@ -200,9 +200,9 @@ impl KeyHasher {
 /// so that the caller compares once; of those, `SipHash` is distinguished by one comparison as
 /// well.
 #[inline(never)]
-fn other(bytes: &[u8], algorithm: &HashAlgorithm) -> u64 {
+fn hash_by_other(bytes: &[u8], algorithm: &HashAlgorithm) -> u64 {
     use core::hash::Hasher as _;
-    let HashAlgorithm::Sip(secret) = algorithm else { return followed(bytes, algorithm) };
+    let HashAlgorithm::Sip(secret) = algorithm else { return hash_by_source(bytes, algorithm) };
     // Of a new one the compiler knows that it has no bytes yet.
     let mut hasher = SipHasher13::new_with_key(secret);
     hasher.write(bytes);
@@ -211,14 +211,14 @@ fn other(bytes: &[u8], algorithm: &HashAlgorithm) -> u64 {
 
 /// Out of line, so that `SipHash` carries none of its registers.
 #[inline(never)]
-fn followed(bytes: &[u8], algorithm: &HashAlgorithm) -> u64 {
+fn hash_by_source(bytes: &[u8], algorithm: &HashAlgorithm) -> u64 {
     match algorithm {
-        HashAlgorithm::Following(source) => match &source.current().0 {
+        HashAlgorithm::Source(source) => match &source.current().0 {
             HashAlgorithm::Rapid(secrets) => rapid_any(bytes, secrets),
-            present => other(bytes, present),
+            present => hash_by_other(bytes, present),
         },
         HashAlgorithm::Rapid(secrets) => rapid_any(bytes, secrets),
-        sip @ HashAlgorithm::Sip(_) => other(bytes, sip),
+        sip @ HashAlgorithm::Sip(_) => hash_by_other(bytes, sip),
     }
 }
 
@@ -256,7 +256,7 @@ impl fmt::Debug for KeyHasher {
         f.write_str(match self.0 {
             HashAlgorithm::Rapid(_) => "KeyHasher(rapidhash-v3)",
             HashAlgorithm::Sip(_) => "KeyHasher(siphash-1-3-128)",
-            HashAlgorithm::Following(_) => "KeyHasher(following)",
+            HashAlgorithm::Source(_) => "KeyHasher(source)",
         })
     }
 }
@@ -471,7 +471,7 @@ mod tests {
         }
         let each = [KeyHasher::rapid(1), KeyHasher::siphash([2; 16])];
         let source = Arc::new(Shared(std::sync::Mutex::new(0), each.clone()));
-        let following = KeyHasher::following(Arc::clone(&source) as Arc<dyn HasherSource>);
+        let following = KeyHasher::from_source(Arc::clone(&source) as Arc<dyn HasherSource>);
         for (place, hasher) in each.iter().enumerate() {
             *source.0.lock().unwrap() = place;
             assert_eq!("key".hash_with(&following), "key".hash_with(hasher));

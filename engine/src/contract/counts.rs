@@ -74,7 +74,7 @@ impl Default for Counts {
 
 impl Observer for Counts {
     #[inline]
-    fn decided(&self, _: ObservedKey<'_>, cost: u64, decision: &Decision) {
+    fn on_decision(&self, _: ObservedKey<'_>, cost: u64, decision: &Decision) {
         self.0.count(match (cost, decision.is_allowed()) {
             (0, _) => PEEKS,
             (_, true) => ALLOWED,
@@ -85,7 +85,7 @@ impl Observer for Counts {
 
 impl Observer for &Counts {
     #[inline]
-    fn decided(&self, key: ObservedKey<'_>, cost: u64, decision: &Decision) {
-        (**self).decided(key, cost, decision);
+    fn on_decision(&self, key: ObservedKey<'_>, cost: u64, decision: &Decision) {
+        (**self).on_decision(key, cost, decision);
     }
 }

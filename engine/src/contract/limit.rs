@@ -118,10 +118,10 @@ pub trait Limit: Send + Sync + sealed::Sealed {
         false
     }
 
-    /// A call was refused before this limit was asked, for want of a key or of a quota that can be
-    /// enforced.
+    /// Counts a call that was refused before this limit was asked, for want of a key or of a quota
+    /// that can be enforced. Does nothing where a limit counts none.
     #[doc(hidden)]
-    fn refused(&self) {}
+    fn count_refusal(&self) {}
 
     /// `check_n` of this limit.
     #[doc(hidden)]

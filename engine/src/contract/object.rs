@@ -24,13 +24,13 @@ impl dyn Limit + '_ {
         answered(self, self.check_key(&key, cost))
     }
 
-    /// Takes `cost` units of `key` if they fit and at least `left` more would, for a class of calls
-    /// that leaves a share to more important ones; see
-    /// [`Limiter::check_leaving`](crate::Limiter::check_leaving). Of a `ShardedCounter`, units in
-    /// shards count as taken.
+    /// Takes `cost` units of `key` if they fit and at least `headroom` more would, for a class of
+    /// calls that leaves a share to more important ones; see
+    /// [`Limiter::check_with_headroom`](crate::Limiter::check_with_headroom). Of a
+    /// `ShardedCounter`, units in shards count as taken.
     #[must_use = "a decision that is ignored limits nothing"]
-    pub fn check_leaving(&self, key: impl Key, cost: u64, left: u64) -> Decision {
-        let subject = Subject { left, ..self.subject(&key) };
+    pub fn check_with_headroom(&self, key: impl Key, cost: u64, headroom: u64) -> Decision {
+        let subject = Subject { left: headroom, ..self.subject(&key) };
         let (decision, _) = self.try_charge(subject, cost, self.now());
         self.notify(ObservedKey::new(subject.key, &key), cost, &decision);
         answered(self, decision)

@@ -58,21 +58,21 @@ use crate::base::key::{KEYLESS, Key, KeyHash, Keyless, ShownKey};
 pub trait Observer {
     /// A check of `cost` units (0: a peek) for `key` was decided. Of a check that takes as much as
     /// fits, `cost` is what it took, or 1 where it was denied.
-    fn decided(&self, key: ObservedKey<'_>, cost: u64, decision: &Decision);
+    fn on_decision(&self, key: ObservedKey<'_>, cost: u64, decision: &Decision);
 
-    /// Whether [`Observer::decided`] does anything. Asked before each notification, so that the
-    /// answer may change; where it is a constant it costs nothing. Of a decision that began before
-    /// a change it may or may not be notified.
+    /// Whether [`Observer::on_decision`] does anything. Called before each notification, so that
+    /// the result may change; where it is a constant it costs nothing. Of a decision that began
+    /// before a change the observer may or may not be notified.
     #[inline]
-    fn listens(&self) -> bool {
+    fn observes_decisions(&self) -> bool {
         true
     }
 
-    /// Whether [`Observer::changed`] and [`Observer::expects`] do anything, for a replica or a
-    /// journal of what a limiter charges: false unless overridden. A constant costs nothing. A
-    /// limiter whose observer follows it when it is built has no leases.
+    /// Whether [`Observer::on_debt_change`] and [`Observer::prefetch`] do anything, for a replica
+    /// or a journal of what a limiter charges: false unless overridden. A constant costs nothing. A
+    /// limiter whose observer observes debt when it is built has no leases.
     #[inline]
-    fn follows(&self) -> bool {
+    fn observes_debt(&self) -> bool {
         false
     }
 
@@ -89,14 +89,14 @@ pub trait Observer {
     /// limits whose state is not a debt, and of a [`DirectLimiter`](crate::DirectLimiter). Each
     /// change is off by less than a nanosecond where the limiter's unit of time is none.
     #[inline]
-    fn changed(&self, key: KeyHash, by: i64) {
+    fn on_debt_change(&self, key: KeyHash, by: i64) {
         let _ = (key, by);
     }
 
     /// A call is about to read what `key` owes, and may change it: a hint, to fetch memory ahead.
     /// Not given by sets and by what settles later.
     #[inline]
-    fn expects(&self, key: KeyHash) {
+    fn prefetch(&self, key: KeyHash) {
         let _ = key;
     }
 }
@@ -202,10 +202,10 @@ impl fmt::Debug for ObservedKey<'_> {
 /// No observer.
 impl Observer for () {
     #[inline]
-    fn decided(&self, _: ObservedKey<'_>, _: u64, _: &Decision) {}
+    fn on_decision(&self, _: ObservedKey<'_>, _: u64, _: &Decision) {}
 
     #[inline]
-    fn listens(&self) -> bool {
+    fn observes_decisions(&self) -> bool {
         false
     }
 }
@@ -213,7 +213,7 @@ impl Observer for () {
 /// A closure, or a function.
 impl<F: Fn(ObservedKey<'_>, u64, &Decision) + ?Sized> Observer for F {
     #[inline]
-    fn decided(&self, key: ObservedKey<'_>, cost: u64, decision: &Decision) {
+    fn on_decision(&self, key: ObservedKey<'_>, cost: u64, decision: &Decision) {
         self(key, cost, decision);
     }
 }
@@ -221,72 +221,72 @@ impl<F: Fn(ObservedKey<'_>, u64, &Decision) + ?Sized> Observer for F {
 /// Both are notified of each decision, in order.
 impl<A: Observer, B: Observer> Observer for (A, B) {
     #[inline]
-    fn decided(&self, key: ObservedKey<'_>, cost: u64, decision: &Decision) {
-        if self.0.listens() {
-            self.0.decided(key, cost, decision);
+    fn on_decision(&self, key: ObservedKey<'_>, cost: u64, decision: &Decision) {
+        if self.0.observes_decisions() {
+            self.0.on_decision(key, cost, decision);
         }
-        if self.1.listens() {
-            self.1.decided(key, cost, decision);
-        }
-    }
-
-    #[inline]
-    fn listens(&self) -> bool {
-        self.0.listens() || self.1.listens()
-    }
-
-    #[inline]
-    fn follows(&self) -> bool {
-        self.0.follows() || self.1.follows()
-    }
-
-    #[inline]
-    fn changed(&self, key: KeyHash, by: i64) {
-        if self.0.follows() {
-            self.0.changed(key, by);
-        }
-        if self.1.follows() {
-            self.1.changed(key, by);
+        if self.1.observes_decisions() {
+            self.1.on_decision(key, cost, decision);
         }
     }
 
     #[inline]
-    fn expects(&self, key: KeyHash) {
-        self.0.expects(key);
-        self.1.expects(key);
+    fn observes_decisions(&self) -> bool {
+        self.0.observes_decisions() || self.1.observes_decisions()
+    }
+
+    #[inline]
+    fn observes_debt(&self) -> bool {
+        self.0.observes_debt() || self.1.observes_debt()
+    }
+
+    #[inline]
+    fn on_debt_change(&self, key: KeyHash, by: i64) {
+        if self.0.observes_debt() {
+            self.0.on_debt_change(key, by);
+        }
+        if self.1.observes_debt() {
+            self.1.on_debt_change(key, by);
+        }
+    }
+
+    #[inline]
+    fn prefetch(&self, key: KeyHash) {
+        self.0.prefetch(key);
+        self.1.prefetch(key);
     }
 }
 
 /// An observer, or none.
 impl<O: Observer> Observer for Option<O> {
     #[inline]
-    fn decided(&self, key: ObservedKey<'_>, cost: u64, decision: &Decision) {
+    fn on_decision(&self, key: ObservedKey<'_>, cost: u64, decision: &Decision) {
         if let Some(observer) = self {
-            observer.decided(key, cost, decision);
+            observer.on_decision(key, cost, decision);
         }
     }
 
     #[inline]
-    fn listens(&self) -> bool {
-        self.as_ref().is_some_and(Observer::listens)
+    fn observes_decisions(&self) -> bool {
+        self.as_ref().is_some_and(Observer::observes_decisions)
     }
 
     #[inline]
-    fn follows(&self) -> bool {
-        self.as_ref().is_some_and(Observer::follows)
+    fn observes_debt(&self) -> bool {
+        self.as_ref().is_some_and(Observer::observes_debt)
     }
 
     #[inline]
-    fn changed(&self, key: KeyHash, by: i64) {
+    fn on_debt_change(&self, key: KeyHash, by: i64) {
         if let Some(observer) = self {
-            observer.changed(key, by);
+            observer.on_debt_change(key, by);
         }
     }
 
     #[inline]
-    fn expects(&self, key: KeyHash) {
+    fn prefetch(&self, key: KeyHash) {
         if let Some(observer) = self {
-            observer.expects(key);
+            observer.prefetch(key);
         }
     }
 }
@@ -297,28 +297,28 @@ macro_rules! held_observers {
     ($([$($parameter:tt)*] $held:ty),*) => {$(
         impl<$($parameter)*> Observer for $held {
             #[inline]
-            fn decided(&self, key: ObservedKey<'_>, cost: u64, decision: &Decision) {
-                (**self).decided(key, cost, decision);
+            fn on_decision(&self, key: ObservedKey<'_>, cost: u64, decision: &Decision) {
+                (**self).on_decision(key, cost, decision);
             }
 
             #[inline]
-            fn listens(&self) -> bool {
-                (**self).listens()
+            fn observes_decisions(&self) -> bool {
+                (**self).observes_decisions()
             }
 
             #[inline]
-            fn follows(&self) -> bool {
-                (**self).follows()
+            fn observes_debt(&self) -> bool {
+                (**self).observes_debt()
             }
 
             #[inline]
-            fn changed(&self, key: KeyHash, by: i64) {
-                (**self).changed(key, by);
+            fn on_debt_change(&self, key: KeyHash, by: i64) {
+                (**self).on_debt_change(key, by);
             }
 
             #[inline]
-            fn expects(&self, key: KeyHash) {
-                (**self).expects(key);
+            fn prefetch(&self, key: KeyHash) {
+                (**self).prefetch(key);
             }
         }
     )*};

@@ -192,29 +192,29 @@ impl<L: Shadowed> Shadow<L> {
 )]
 pub trait Shadowed: Send + Sync {
     /// The limit itself.
-    fn shadowed(&self) -> &dyn Limit;
+    fn as_limit(&self) -> &dyn Limit;
 }
 
 impl<L: Limit> Shadowed for L {
-    fn shadowed(&self) -> &dyn Limit {
+    fn as_limit(&self) -> &dyn Limit {
         self
     }
 }
 
 impl<L: Limit> Shadowed for Arc<L> {
-    fn shadowed(&self) -> &dyn Limit {
+    fn as_limit(&self) -> &dyn Limit {
         &**self
     }
 }
 
 impl Shadowed for Arc<dyn Limit> {
-    fn shadowed(&self) -> &dyn Limit {
+    fn as_limit(&self) -> &dyn Limit {
         &**self
     }
 }
 
 impl Shadowed for Box<dyn Limit> {
-    fn shadowed(&self) -> &dyn Limit {
+    fn as_limit(&self) -> &dyn Limit {
         &**self
     }
 }
@@ -224,66 +224,66 @@ impl<L> Sealed for Shadow<L> {}
 /// Decisions are those of the limit; the caller answers them by `answered`.
 impl<L: Shadowed> Limit for Shadow<L> {
     fn hasher(&self) -> &KeyHasher {
-        self.limit.shadowed().hasher()
+        self.limit.as_limit().hasher()
     }
 
     fn charged_key(&self, key: KeyHash) -> KeyHash {
-        self.limit.shadowed().charged_key(key)
+        self.limit.as_limit().charged_key(key)
     }
 
     fn now(&self) -> Timestamp {
-        self.limit.shadowed().now()
+        self.limit.as_limit().now()
     }
 
     fn peek_at(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
-        self.limit.shadowed().peek_at(subject, cost, now)
+        self.limit.as_limit().peek_at(subject, cost, now)
     }
 
     fn try_charge(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
-        self.limit.shadowed().try_charge(subject, cost, now)
+        self.limit.as_limit().try_charge(subject, cost, now)
     }
 
     fn charge_denied(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Option<Decision> {
-        self.limit.shadowed().charge_denied(subject, cost, now)
+        self.limit.as_limit().charge_denied(subject, cost, now)
     }
 
     fn give_back(&self, subject: Subject<'_>, cost: u64, receipt: Receipt) -> Decision {
-        self.limit.shadowed().give_back(subject, cost, receipt)
+        self.limit.as_limit().give_back(subject, cost, receipt)
     }
 
     fn force_charge(&self, subject: Subject<'_>, cost: u64) -> Decision {
-        self.limit.shadowed().force_charge(subject, cost)
+        self.limit.as_limit().force_charge(subject, cost)
     }
 
     fn refill_time(&self) -> Option<Duration> {
-        self.limit.shadowed().refill_time()
+        self.limit.as_limit().refill_time()
     }
 
     fn notify(&self, key: ObservedKey<'_>, cost: u64, decision: &Decision) {
         self.count(cost, decision);
-        self.limit.shadowed().notify(key, cost, decision);
+        self.limit.as_limit().notify(key, cost, decision);
     }
 
     fn check_key(&self, key: &dyn Key, cost: u64) -> Decision {
-        let decision = self.limit.shadowed().check_key(key, cost);
+        let decision = self.limit.as_limit().check_key(key, cost);
         self.count(cost, &decision);
         decision
     }
 
     fn peek_key(&self, key: &dyn Key, cost: u64) -> Decision {
-        self.limit.shadowed().peek_key(key, cost)
+        self.limit.as_limit().peek_key(key, cost)
     }
 
     fn refund_key(&self, key: &dyn Key, cost: u64) -> bool {
-        self.limit.shadowed().refund_key(key, cost)
+        self.limit.as_limit().refund_key(key, cost)
     }
 
     fn is_shadow(&self) -> bool {
         true
     }
 
-    fn refused(&self) {
+    fn count_refusal(&self) {
         self.counts.count(REFUSED);
-        self.limit.shadowed().refused();
+        self.limit.as_limit().count_refusal();
     }
 }

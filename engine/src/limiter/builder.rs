@@ -168,7 +168,7 @@ impl<R: Rule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
             return Err(BuildError::LeasesWithChargeDenied);
         }
         // What threads use of a lease would be known only to them.
-        let lease_units = if self.observer.follows() { 0 } else { self.lease_units };
+        let lease_units = if self.observer.observes_debt() { 0 } else { self.lease_units };
         let clock = self.clock.get();
         let rule = self.rule.anchor(clock.now());
         let algorithm = rule.algorithm()?;
@@ -250,15 +250,15 @@ impl<C: Clock, O: Observer> LimiterBuilder<Quota, C, O> {
     /// been admitted on it at least 64 times. Needs a [`Quota`] as the rule.
     ///
     /// Only [`Limiter::check`], `check_n`, `check_at`, `check_many` and `check_many_n` use leases.
-    /// [`Limiter::check_leaving`], reservations, sets ([`LimitSet`](crate::LimitSet)), `acquire`
-    /// and its variants, [`Limiter::with_quota`] and the layers of the feature `tower` do not: they
-    /// use the word of the key, in which leased units count as taken.
+    /// [`Limiter::check_with_headroom`], reservations, sets ([`LimitSet`](crate::LimitSet)),
+    /// `acquire` and its variants, [`Limiter::with_quota`] and the layers of the feature `tower` do
+    /// not: they use the word of the key, in which leased units count as taken.
     ///
     /// All leases of a key together are at most 1/16 of its burst, and in addition each thread
     /// caches at most 1/4 of the largest lease and at most 31 units. The share of one thread
     /// follows from that and from the number of threads that run at once; where it is below 4 units
-    /// there are no leases: [`Limiter::lease_units`] returns the result. An observer that
-    /// [follows](Observer::follows) what keys owe rules them out.
+    /// there are no leases: [`Limiter::lease_units`] returns the result. An observer of debt
+    /// ([`Observer::observes_debt`]) rules them out.
     ///
     /// Every other check then also reads the part of its thread in 4 KiB, which makes a check of a
     /// cold or denied key slower by roughly a fifth. Use leases for limits with keys that several
@@ -284,9 +284,9 @@ impl<C: Clock, O: Observer> LimiterBuilder<Quota, C, O> {
     ///   leased units as used. Both describe the word of the key at a moment during the call. Where
     ///   remote debt has taken the word beyond the burst, [`Limiter::peek`] reports that and leaves
     ///   out the lease of the calling thread, from which a check may still be admitted.
-    /// * [`Limiter::with_quota`], [`Limiter::check_up_to`], [`Limiter::check_leaving`] and charges
-    ///   of debt use the word only; so does [`Limiter::live`], which counts leased units as debt. A
-    ///   charge of debt does not revoke leased units.
+    /// * [`Limiter::with_quota`], [`Limiter::check_up_to`], [`Limiter::check_with_headroom`] and
+    ///   charges of debt use the word only; so does [`Limiter::live`], which counts leased units as
+    ///   debt. A charge of debt does not revoke leased units.
     /// * When a key is evicted, its leases are void until the new word has grown past them; what is
     ///   used of them after that comes on top of what the word admits.
     /// * A refund, or what a reservation gives back, ends the leases that were charged last,

@@ -33,7 +33,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     #[must_use = "a decision that is ignored limits nothing"]
     pub fn check_n(&self, key: impl Key, cost: u64) -> Decision {
         // The clock is read before the table: the time-stamp counter waits for outstanding loads.
-        self.decide(self.asked(key), cost, self.clock.now(), || self.clock.now())
+        self.decide(self.hashed(key), cost, self.clock.now(), || self.clock.now())
     }
 
     /// As [`Limiter::check_n`], at a time given by the caller: for a batch that shares one reading,
@@ -52,7 +52,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     #[inline]
     #[must_use = "a decision that is ignored limits nothing"]
     pub fn check_at(&self, key: impl Key, cost: u64, now: Timestamp) -> Decision {
-        self.decide(self.asked(key), cost, now, move || now)
+        self.decide(self.hashed(key), cost, now, move || now)
     }
 
     /// What a check would find, without charging anything: `remaining` is what is left.
@@ -68,7 +68,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// a peek. O(1).
     #[must_use = "a decision that is ignored limits nothing"]
     pub fn peek_n(&self, key: impl Key, cost: u64) -> Decision {
-        self.peek_under(self.algorithm(), &self.asked(key), cost)
+        self.peek_under(self.algorithm(), &self.hashed(key), cost)
     }
 
     /// Charges `cost` units at the clock's present reading, whether or not they fit: for a cost
@@ -79,9 +79,9 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// charge follows the [`OverflowPolicy`]. Where a cost can be estimated before it is spent,
     /// [`Limiter::reserve`] also checks whether it fits. O(1), neither locks nor allocates.
     pub fn charge(&self, key: impl Key, cost: u64) -> Decision {
-        let key = self.asked(key);
+        let key = self.hashed(key);
         let charge = |value, now| self.algorithm().charge(value, now, cost);
-        self.follow(key.hash, self.force(key.hash, charge), charge);
+        self.notify_of_update(key.hash, self.force(key.hash, charge), charge);
         self.decide(key, 0, self.clock.now(), || self.clock.now())
     }
 

@@ -15,7 +15,7 @@ use crate::contract::wait::{
     WaitLists, Waiters, line,
 };
 use crate::rule::gcra::{Bucket, TAT_MAX, Terms, View, lowered, per_call};
-use crate::rule::sealed::IfDebt;
+use crate::rule::sealed::DebtRuleVisitor;
 use crate::rule::{DebtRule, Rule};
 use crate::table::answer::answer;
 use crate::time::{Clock, Timestamp, saturating_nanos};
@@ -243,7 +243,7 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
         cost: u64,
         wait: &Wait,
     ) -> Result<Turn<'_, Self>, Decision> {
-        let key = self.asked(key);
+        let key = self.hashed(key);
         let reading = self.clock.now();
         let reach = Duration::ZERO;
         let request = PlaceRequest {
@@ -313,7 +313,7 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
         let (home, now) = (self.table.home(request.key), self.instant(request.reading));
         let update = home.update(now, || self.instant_now(), charge);
         let charged = || issued.get().map(|Ticket { view, charged, .. }| view.value(charged));
-        self.follow(request.key, update, |_, _| charged());
+        self.notify_of_update(request.key, update, |_, _| charged());
         match (update, issued.get()) {
             (Update::Written { .. }, Some(ticket)) => Ok(ticket.grant(request)),
             _ => self.place_uncharged(bucket, request, update),
@@ -362,7 +362,7 @@ pub(super) struct Join<'l, 'a, R: Rule, C, O> {
     pub(super) request: JoinRequest,
 }
 
-impl<'l, R, C, O> IfDebt<R> for Join<'l, '_, R, C, O>
+impl<'l, R, C, O> DebtRuleVisitor<R> for Join<'l, '_, R, C, O>
 where
     R: Rule,
     C: Clock + Send + Sync,
@@ -370,7 +370,7 @@ where
 {
     type Output = JoinResult<'l>;
 
-    fn act(self) -> JoinResult<'l>
+    fn visit(self) -> JoinResult<'l>
     where
         R: DebtRule,
     {
@@ -474,7 +474,7 @@ impl<R: DebtRule, C: Clock, O: Observer> line::Sealed for Limiter<R, C, O> {
         let update = self.table.home(key).update(now(), now, lower);
         let written = matches!(update, Update::Written { .. });
         let (off, from, to, value) = taken.get().filter(|_| written)?;
-        self.follow(key, update, |_, _| Some(value));
+        self.notify_of_update(key, update, |_, _| Some(value));
         self.lowered(key, from, to);
         Some(off)
     }

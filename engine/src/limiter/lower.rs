@@ -63,7 +63,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         let key = self.hash(key);
         if let Some(change) = self.lower_word(key, |value, now| self.algorithm().reset(value, now))
         {
-            self.changed(key, change);
+            self.notify_of_change(key, change);
         }
         if self.waiters.count() > 0 {
             self.wait_lists.fix(key, self.clock.now());
@@ -75,11 +75,11 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         }
     }
 
-    /// [`Limiter::lower`] for a call that gives back, of which observers that follow are notified.
+    /// [`Limiter::lower`] for a call that gives back, of which observers of debt are notified.
     pub(super) fn give_back_to(&self, key: impl Key, decide: impl Fn(u64, u64) -> Option<u64>) {
         let key = self.hash(key);
         if let Some(change) = self.lower(key, decide) {
-            self.changed(key, change);
+            self.notify_of_change(key, change);
         }
     }
 

@@ -17,7 +17,7 @@ use crate::table::answer::answer;
 use crate::table::{Home, Missed, Spot};
 use crate::time::{Clock, Timestamp};
 
-use super::{Asked, Limiter, StateOf};
+use super::{HashedKey, Limiter, StateOf};
 
 /// How many keys are decided together: several times the number of lines that a core fetches at
 /// once, so that the waits for the first and the last of them are a small part.
@@ -73,7 +73,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
             self.check_all_by_words(Self::algorithm, items, check, decisions);
         } else {
             self.check_in_turn(items, check, decisions, |key, cost, readings| {
-                self.decide(Asked::silent(key), cost, readings.latest(), || readings.next())
+                self.decide(HashedKey::unobserved(key), cost, readings.latest(), || readings.next())
             });
         }
         self.notify_all(items, check, decisions);
@@ -86,11 +86,11 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         check: impl Fn(&T) -> (&K, u64),
         decisions: &[Decision],
     ) {
-        if self.observer.listens() {
+        if self.observer.observes_decisions() {
             for (item, decision) in items.iter().zip(decisions) {
                 let (key, cost) = check(item);
                 let key = ObservedKey::new(self.hash(key), key);
-                self.observer.decided(key, cost, decision);
+                self.observer.on_decision(key, cost, decision);
             }
         }
     }
@@ -133,7 +133,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
             for (ahead, item) in ahead.iter_mut().zip(items) {
                 let (key, cost) = check(item);
                 let key = self.hash(key);
-                self.observer.expects(key);
+                self.observer.prefetch(key);
                 self.table.home(key).prefetch();
                 *ahead = Some((key, cost));
             }
@@ -170,7 +170,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         let mut homes = [filler; TOGETHER];
         for (home, item) in homes.iter_mut().zip(items) {
             *home = self.table.home(self.hash(check(item).0));
-            self.observer.expects(home.key());
+            self.observer.prefetch(home.key());
             home.prefetch();
         }
 
@@ -211,7 +211,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
             let (home, cost, reread) = (homes[index], cost(index), || readings.next());
             let admit = |value, now| admit(algorithm(self), value, now, cost);
             let update = home.update_unfound(readings.latest(), reread, admit);
-            self.follow(home.key(), update, admit);
+            self.notify_of_update(home.key(), update, admit);
             decisions[index] = answer(&self.table, algorithm(self), home.key(), update, cost);
         }
     }
@@ -236,7 +236,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
             let admit = |value, now| admit(algorithm(self), value, now, cost);
             decisions[index] = match home.try_at(spots[index], now, &admit) {
                 Ok(update) => {
-                    self.follow(home.key(), update, admit);
+                    self.notify_of_update(home.key(), update, admit);
                     answer(&self.table, algorithm(self), home.key(), update, cost)
                 }
                 Err(Missed::Contended) => {
@@ -269,7 +269,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         let (now, reread) = (readings.latest(), || readings.next());
         let admit = |value, now| admit(algorithm, value, now, cost);
         let update = home.update_after(Missed::Contended, now, reread, admit);
-        self.follow(home.key(), update, admit);
+        self.notify_of_update(home.key(), update, admit);
         answer(&self.table, algorithm, home.key(), update, cost)
     }
 }

@@ -11,10 +11,9 @@ mod change;
 mod debt;
 mod denied;
 mod enqueue;
-mod follow;
+mod headroom;
 #[cfg(feature = "std")]
 pub(crate) mod lease;
-mod leaving;
 #[cfg(feature = "std")]
 mod live;
 mod lower;
@@ -22,6 +21,7 @@ mod many;
 pub(crate) mod mode;
 #[cfg(all(test, loom))]
 pub(crate) mod models;
+mod notify;
 mod receipts;
 mod reserve;
 mod restore;
@@ -117,7 +117,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     #[inline(always)]
     fn decide<K: Key>(
         &self,
-        key: Asked<K>,
+        key: HashedKey<K>,
         cost: u64,
         now: Timestamp,
         reread: impl Fn() -> Timestamp,
@@ -151,29 +151,29 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
             return leases.decide_leased(table, gcra, key, cost, now, reread);
         }
         let check = TimedCheck { table, key, cost, now, reread };
-        let changed = |change| self.changed(key, change);
+        let changed = |change| self.notify_of_change(key, change);
         decide_charging(mode.charged_bursts(), algorithm, check, changed).in_registers()
     }
 
     /// A key and its hash.
     #[expect(
         clippy::inline_always,
-        reason = "what an observer expects would be a call between the hash and the look-up"
+        reason = "an observer's prefetch would be a call between the hash and the look-up"
     )]
     #[inline(always)]
-    fn asked<K: Key>(&self, key: K) -> Asked<K> {
+    fn hashed<K: Key>(&self, key: K) -> HashedKey<K> {
         let hash = self.hash(&key);
-        self.observer.expects(hash);
-        Asked { hash, given: self.observer.listens().then_some(key) }
+        self.observer.prefetch(hash);
+        HashedKey { hash, given: self.observer.observes_decisions().then_some(key) }
     }
 
     /// Notifies the observer of the decision, and returns it.
     #[inline]
-    fn notified<K: Key>(&self, key: &Asked<K>, cost: u64, decision: Decision) -> Decision {
-        if self.observer.listens() {
+    fn notified<K: Key>(&self, key: &HashedKey<K>, cost: u64, decision: Decision) -> Decision {
+        if self.observer.observes_decisions() {
             // Asked first: where the answer is a constant, the compiler need not follow the key.
             if let Some(given) = &key.given {
-                self.observer.decided(ObservedKey::new(key.hash, given), cost, &decision);
+                self.observer.on_decision(ObservedKey::new(key.hash, given), cost, &decision);
             }
         }
         decision
@@ -195,14 +195,14 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         let (home, now) = (self.table.home(key), self.instant(now));
         let admit =
             move |value, now| if cost == 0 { None } else { algorithm.admit(value, now, cost) };
-        let tried = if self.clock.stalls() {
+        let tried = if self.clock.waits_for_loads() {
             home.try_at_home::<true>(now, admit)
         } else {
             home.try_at_home::<false>(now, admit)
         };
         match tried {
             Ok(update) => {
-                self.follow(key, update, admit);
+                self.notify_of_update(key, update, admit);
                 answer(&self.table, algorithm, key, update, cost)
             }
             Err(missed) => {
@@ -226,7 +226,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         let reread = || self.instant(reread());
         let admit = |value, now| if cost == 0 { None } else { algorithm.admit(value, now, cost) };
         let update = self.table.home(key).update_after(missed, now, reread, admit);
-        self.follow(key, update, admit);
+        self.notify_of_update(key, update, admit);
         answer(&self.table, algorithm, key, update, cost)
     }
 
@@ -262,18 +262,18 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     }
 }
 
-/// A key that a call decides on. Without an observer only the hash lives as long as the call: the
-/// key is dropped once it is hashed.
-struct Asked<K> {
+/// A key that a call decides on, with its hash. Without an observer only the hash lives as long as
+/// the call: the key is dropped once it is hashed.
+struct HashedKey<K> {
     hash: KeyHash,
-    /// The key as it was given, if an observer listens.
+    /// The key as it was given, if an observer is notified of decisions.
     given: Option<K>,
 }
 
-impl Asked<KeyHash> {
+impl HashedKey<KeyHash> {
     /// A key that no observer is notified of.
     #[inline]
-    fn silent(hash: KeyHash) -> Self {
+    fn unobserved(hash: KeyHash) -> Self {
         Self { hash, given: None }
     }
 }

@@ -13,14 +13,14 @@ use crate::contract::outcome::Outcome;
 use crate::contract::wait::{JoinRequest, JoinResult};
 use crate::rule::Rule;
 use crate::rule::algorithm::Algorithm;
-use crate::rule::leaving::Leaving;
+use crate::rule::headroom::Headroom;
 use crate::table::answer::answer;
 use crate::table::overflow::Event;
 use crate::time::{Clock, Timestamp};
 
 use super::change::Change;
 use super::enqueue::Join;
-use super::{Asked, Limiter, StateOf};
+use super::{HashedKey, Limiter, StateOf};
 
 impl<R: Rule, C: Clock, O: Observer> Sealed for Limiter<R, C, O> {}
 
@@ -45,8 +45,8 @@ where
     fn peek_at(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
         let Subject { key, left, .. } = subject;
         match self.per_call(subject) {
-            None => self.peek_at_under(&Leaving::new(&self.algorithm, left), key, cost, now),
-            Some(per_call) => self.peek_at_under(&Leaving::new(&per_call, left), key, cost, now),
+            None => self.peek_at_under(&Headroom::new(&self.algorithm, left), key, cost, now),
+            Some(per_call) => self.peek_at_under(&Headroom::new(&per_call, left), key, cost, now),
         }
     }
 
@@ -56,8 +56,10 @@ where
         }
         let Subject { key, left, .. } = subject;
         match self.per_call(subject) {
-            None => self.try_charge_under(&Leaving::new(&self.algorithm, left), key, cost, now),
-            Some(per_call) => self.try_charge_under(&Leaving::new(&per_call, left), key, cost, now),
+            None => self.try_charge_under(&Headroom::new(&self.algorithm, left), key, cost, now),
+            Some(per_call) => {
+                self.try_charge_under(&Headroom::new(&per_call, left), key, cost, now)
+            }
         }
     }
 
@@ -65,9 +67,9 @@ where
         self.mode().charged_bursts()?;
         let Subject { key, left, .. } = subject;
         match self.per_call(subject) {
-            None => self.charge_denied_under(&Leaving::new(&self.algorithm, left), key, cost, now),
+            None => self.charge_denied_under(&Headroom::new(&self.algorithm, left), key, cost, now),
             Some(per_call) => {
-                self.charge_denied_under(&Leaving::new(&per_call, left), key, cost, now)
+                self.charge_denied_under(&Headroom::new(&per_call, left), key, cost, now)
             }
         }
     }
@@ -95,7 +97,7 @@ where
             return JoinResult::NoLine;
         }
         let join = Join { limiter: self, subject, cost, request: *request };
-        R::if_debt(join).unwrap_or(JoinResult::NoLine)
+        R::visit_debt_rule(join).unwrap_or(JoinResult::NoLine)
     }
 
     fn refill_time(&self) -> Option<Duration> {
@@ -103,8 +105,8 @@ where
     }
 
     fn notify(&self, key: ObservedKey<'_>, cost: u64, decision: &Decision) {
-        if self.observer.listens() {
-            self.observer.decided(key, cost, decision);
+        if self.observer.observes_decisions() {
+            self.observer.on_decision(key, cost, decision);
         }
     }
 
@@ -144,7 +146,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     pub(super) fn peek_under<A: Algorithm<State = StateOf<R>>>(
         &self,
         algorithm: &A,
-        key: &Asked<impl Key>,
+        key: &HashedKey<impl Key>,
         cost: u64,
     ) -> Decision {
         let (update, cost) = self.found_for(algorithm, key.hash, cost, self.clock.now());
@@ -179,7 +181,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
             outcome.record(admitted, || self.denied(algorithm, cost, value, now))
         };
         let update = home.update(self.instant(now), || self.instant_now(), admit_or_deny);
-        self.follow(key, update, |_, _| outcome.charged());
+        self.notify_of_update(key, update, |_, _| outcome.charged());
         let (update, charged) = outcome.update_and_receipt(update);
         let decision = answer(&self.table, algorithm, key, update, cost);
         (decision, Receipt::new(charged))
@@ -198,7 +200,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
             None => outcome.record(None, || self.denied(algorithm, cost, value, now)),
         };
         let update = self.table.home(key).update(self.instant(now), || self.instant_now(), deny);
-        self.follow(key, update, |_, _| outcome.charged());
+        self.notify_of_update(key, update, |_, _| outcome.charged());
         let charged = matches!(update, Update::Written { .. });
         charged.then(|| algorithm.answer(outcome.update_and_receipt(update).0, cost))
     }
@@ -251,7 +253,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         let left = match self.table.home(key).update(now(), now, &decide) {
             Update::Written { before, now } => {
                 let found = decide(before, now).unwrap_or(before);
-                self.changed(key, Change { from: before, to: found, now });
+                self.notify_of_change(key, Change { from: before, to: found, now });
                 if found < before {
                     self.lowered(key, before, found);
                     if self.waiters.count() > 0 {

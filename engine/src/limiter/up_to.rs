@@ -9,7 +9,7 @@ use crate::rule::algorithm::Algorithm;
 use crate::table::answer::answer;
 use crate::time::Clock;
 
-use super::{Asked, Limiter, StateOf};
+use super::{HashedKey, Limiter, StateOf};
 
 impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// Takes as much of `cost` as fits: all of it, a part, or nothing. For work that can be done in
@@ -46,14 +46,14 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// # Ok::<(), tidegate_engine::BuildError>(())
     /// ```
     pub fn check_up_to(&self, key: impl Key, cost: u64) -> Grant {
-        self.grant_under(self.algorithm(), &self.asked(key), cost)
+        self.grant_under(self.algorithm(), &self.hashed(key), cost)
     }
 
     /// [`Limiter::check_up_to`] under the limiter's own rule or a quota given with the call.
     pub(super) fn grant_under<A: Algorithm<State = StateOf<R>>>(
         &self,
         algorithm: &A,
-        key: &Asked<impl Key>,
+        key: &HashedKey<impl Key>,
         cost: u64,
     ) -> Grant {
         let (check, outcome) = (UpTo::new(cost), Outcome::new());
@@ -64,7 +64,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
                 _ => self.denied(algorithm, 1, value, now),
             })
         });
-        self.follow(key.hash, update, |_, _| outcome.charged());
+        self.notify_of_update(key.hash, update, |_, _| outcome.charged());
         let (update, _) = outcome.update_and_receipt(update);
         let decision = answer(&self.table, algorithm, key.hash, update, check.decided());
         let (grant, cost) = check.grant(decision);

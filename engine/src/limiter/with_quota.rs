@@ -18,7 +18,7 @@ use crate::rule::{DebtRule, Rule};
 use crate::time::{Clock, DefaultClock, Timestamp};
 
 use super::denied::{TimedCheck, decide_charging};
-use super::{Asked, Limiter};
+use super::{HashedKey, Limiter};
 
 /// The keys of a limiter under a quota that is given with the call, such as the plan of a customer;
 /// from [`Limiter::with_quota`]. A small value that is made for a call or two, or kept as long as
@@ -114,12 +114,12 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
         cost: u64,
         quota: &Quota,
     ) -> Result<Decision, QuotaError> {
-        if self.observer.listens() {
+        if self.observer.observes_decisions() {
             return Ok(self.with_quota(quota)?.check_n(key, cost));
         }
         // As [`WithQuota::check_n`], in an order that holds less in registers.
         let key = self.hash(key);
-        self.observer.expects(key);
+        self.observer.prefetch(key);
         let rounded = Gcra::in_scale(quota, self.algorithm().scale())?;
         let now = self.clock.now();
         Ok(self.decide_with((quota, &rounded), key, cost, now, || self.clock.now()))
@@ -165,7 +165,7 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
         };
         let (now, reread) = (self.instant(now), || self.instant(reread()));
         let check = TimedCheck { table: &self.table, key, cost, now, reread };
-        decide_charging(bursts, &given, check, |change| self.changed(key, change))
+        decide_charging(bursts, &given, check, |change| self.notify_of_change(key, change))
     }
 }
 
@@ -182,26 +182,31 @@ impl<'l, R: DebtRule, C: Clock, O: Observer> WithQuota<'l, '_, R, C, O> {
     #[must_use = "a decision that is ignored limits nothing"]
     pub fn check_n(&self, key: impl Key, cost: u64) -> Decision {
         let limiter = self.limiter;
-        self.decide(limiter.asked(key), cost, limiter.clock.now(), || limiter.clock.now())
+        self.decide(limiter.hashed(key), cost, limiter.clock.now(), || limiter.clock.now())
     }
 
     /// As [`WithQuota::check_n`], at a time given by the caller; see [`Limiter::check_at`].
     #[inline]
     #[must_use = "a decision that is ignored limits nothing"]
     pub fn check_at(&self, key: impl Key, cost: u64, now: Timestamp) -> Decision {
-        self.decide(self.limiter.asked(key), cost, now, || now)
+        self.decide(self.limiter.hashed(key), cost, now, || now)
     }
 
     /// Takes as much of `cost` as fits under this quota; see [`Limiter::check_up_to`].
     pub fn check_up_to(&self, key: impl Key, cost: u64) -> Grant {
-        self.limiter.grant_under(&self.per_call(), &self.limiter.asked(key), cost)
+        self.limiter.grant_under(&self.per_call(), &self.limiter.hashed(key), cost)
     }
 
-    /// Takes `cost` units if they fit under this quota and at least `left` more would; see
-    /// [`Limiter::check_leaving`].
+    /// Takes `cost` units if they fit under this quota and at least `headroom` more would; see
+    /// [`Limiter::check_with_headroom`].
     #[must_use = "a decision that is ignored limits nothing"]
-    pub fn check_leaving(&self, key: impl Key, cost: u64, left: u64) -> Decision {
-        self.limiter.check_leaving_under(&self.per_call(), &self.limiter.asked(key), cost, left)
+    pub fn check_with_headroom(&self, key: impl Key, cost: u64, headroom: u64) -> Decision {
+        self.limiter.check_with_headroom_under(
+            &self.per_call(),
+            &self.limiter.hashed(key),
+            cost,
+            headroom,
+        )
     }
 
     /// Asks for one unit of each key and replaces the content of `decisions` by the answers in the
@@ -225,7 +230,7 @@ impl<'l, R: DebtRule, C: Clock, O: Observer> WithQuota<'l, '_, R, C, O> {
         let Self { limiter, .. } = self;
         if limiter.charges_denied().is_some() {
             limiter.check_in_turn(items, check, decisions, |key, cost, readings| {
-                self.decide(Asked::silent(key), cost, readings.latest(), || readings.next())
+                self.decide(HashedKey::unobserved(key), cost, readings.latest(), || readings.next())
             });
         } else {
             let given = self.per_call();
@@ -244,14 +249,14 @@ impl<'l, R: DebtRule, C: Clock, O: Observer> WithQuota<'l, '_, R, C, O> {
     /// What a check of `cost` would find, without charging anything; see [`Limiter::peek_n`].
     #[must_use = "a decision that is ignored limits nothing"]
     pub fn peek_n(&self, key: impl Key, cost: u64) -> Decision {
-        self.limiter.peek_under(&self.per_call(), &self.limiter.asked(key), cost)
+        self.limiter.peek_under(&self.per_call(), &self.limiter.hashed(key), cost)
     }
 
     /// Charges `cost` units whether or not they fit; see [`Limiter::charge`].
     pub fn charge(&self, key: impl Key, cost: u64) -> Decision {
-        let (key, given) = (self.limiter.asked(key), self.per_call());
+        let (key, given) = (self.limiter.hashed(key), self.per_call());
         let charge = |value, now| given.charge(value, now, cost);
-        self.limiter.follow(key.hash, self.limiter.force(key.hash, charge), charge);
+        self.limiter.notify_of_update(key.hash, self.limiter.force(key.hash, charge), charge);
         self.decide(key, 0, self.limiter.clock.now(), || self.limiter.clock.now())
     }
 
@@ -327,7 +332,7 @@ impl<'l, R: DebtRule, C: Clock, O: Observer> WithQuota<'l, '_, R, C, O> {
     #[inline]
     fn decide<K: Key>(
         &self,
-        key: Asked<K>,
+        key: HashedKey<K>,
         cost: u64,
         now: Timestamp,
         reread: impl Fn() -> Timestamp,

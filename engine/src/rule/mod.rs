@@ -6,7 +6,7 @@
 pub(crate) mod algorithm;
 pub(crate) mod any;
 pub(crate) mod gcra;
-pub(crate) mod leaving;
+pub(crate) mod headroom;
 #[cfg(feature = "std")]
 pub(crate) mod live;
 pub(crate) mod modes;
@@ -83,10 +83,10 @@ pub trait Rule: Copy + Debug + Send + Sync + 'static + sealed::Sealed {
         None
     }
 
-    /// What `act` does with a rule whose state is debt; `None` for any other rule.
+    /// What `visitor` returns for a rule whose state is debt; `None` for any other rule.
     #[doc(hidden)]
-    fn if_debt<A: sealed::IfDebt<Self>>(act: A) -> Option<A::Output> {
-        let _ = act;
+    fn visit_debt_rule<V: sealed::DebtRuleVisitor<Self>>(visitor: V) -> Option<V::Output> {
+        let _ = visitor;
         None
     }
 }
@@ -107,10 +107,10 @@ pub(crate) mod sealed {
 
     /// What can be done only where the state is debt, for callers that know no more than
     /// [`Rule`](super::Rule).
-    pub trait IfDebt<R> {
+    pub trait DebtRuleVisitor<R> {
         type Output;
 
-        fn act(self) -> Self::Output
+        fn visit(self) -> Self::Output
         where
             R: super::DebtRule;
     }

@@ -87,7 +87,7 @@ pub trait Clock {
     /// It is asked in each check. Where the clock's type is known and the answer is a constant,
     /// that costs nothing.
     #[inline]
-    fn stalls(&self) -> bool {
+    fn waits_for_loads(&self) -> bool {
         true
     }
 }
@@ -96,9 +96,9 @@ pub trait Clock {
 /// clock in production, and on a [`ManualClock`] in tests, in a struct without type parameters.
 ///
 /// The price: a check calls the clock through a pointer, once for the reading and, in a
-/// [`Limiter`](crate::Limiter), once for [`Clock::stalls`]: a few nanoseconds, and nothing is
-/// inlined across them. Where that is too much, let the struct have a type parameter for the clock
-/// with [`DefaultClock`](crate::clock::DefaultClock) as its default.
+/// [`Limiter`](crate::Limiter), once for [`Clock::waits_for_loads`]: a few nanoseconds, and nothing
+/// is inlined across them. Where that is too much, let the struct have a type parameter for the
+/// clock with [`DefaultClock`](crate::clock::DefaultClock) as its default.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -143,8 +143,8 @@ macro_rules! held_clocks {
             }
 
             #[inline]
-            fn stalls(&self) -> bool {
-                (**self).stalls()
+            fn waits_for_loads(&self) -> bool {
+                (**self).waits_for_loads()
             }
         }
     )*};

@@ -180,8 +180,8 @@ impl RequestLimit {
     }
 
     /// How many units a request leaves to more important ones: it is let through only while they
-    /// would fit on top of its cost, see [`Limiter::check_leaving`](crate::Limiter::check_leaving).
-    /// 0 unless set.
+    /// would fit on top of its cost, see
+    /// [`Limiter::check_with_headroom`](crate::Limiter::check_with_headroom). 0 unless set.
     ///
     /// ```
     /// use tidegate_engine::tower::{RequestLimit, keys};
@@ -190,13 +190,13 @@ impl RequestLimit {
     /// let limiter = Limiter::new(Quota::per_minute(600))?;
     /// // Exports use what people leave: the last 150 units are not for them.
     /// let limit = RequestLimit::new("per-key", limiter, keys::api_key())
-    ///     .leaving(|head| if head.uri().path().starts_with("/export") { 150 } else { 0 });
+    ///     .headroom(|head| if head.uri().path().starts_with("/export") { 150 } else { 0 });
     /// # let _ = limit;
     /// # Ok::<(), tidegate_engine::BuildError>(())
     /// ```
     #[doc(alias = "priority")]
-    pub fn leaving(self, left: impl Fn(&Head<'_>) -> u64 + Send + Sync + 'static) -> Self {
-        Self { left: Some(Box::new(left)), ..self }
+    pub fn headroom(self, units: impl Fn(&Head<'_>) -> u64 + Send + Sync + 'static) -> Self {
+        Self { left: Some(Box::new(units)), ..self }
     }
 
     /// The limit's name, as clients see it.
@@ -211,8 +211,8 @@ impl RequestLimit {
     }
 
     /// Counts a request that the limit would have refused.
-    pub(super) fn refused(&self) {
-        self.limit.refused();
+    pub(super) fn count_refusal(&self) {
+        self.limit.count_refusal();
     }
 
     /// What a request asks of the limit, `None` where it is not limited; or why it is refused.

@@ -57,7 +57,7 @@ impl<'a> RequestVerdict<'a> {
     fn refused_by(self, shadows: &[&RequestLimit]) -> Self {
         if self.denial.is_none() {
             for shadow in shadows {
-                shadow.refused();
+                shadow.count_refusal();
             }
         }
         self

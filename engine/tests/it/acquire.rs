@@ -292,7 +292,7 @@ struct Notified {
 }
 
 impl Observer for &Notified {
-    fn decided(&self, _: ObservedKey<'_>, _: u64, decision: &Decision) {
+    fn on_decision(&self, _: ObservedKey<'_>, _: u64, decision: &Decision) {
         let count = if decision.is_allowed() { &self.allowed } else { &self.denied };
         count.fetch_add(1, Ordering::Relaxed);
     }

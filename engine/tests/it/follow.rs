@@ -1,4 +1,4 @@
-//! An observer that follows a limiter hears of every change that a call makes to what a key owes:
+//! An observer of debt is notified of every change that a call makes to what a key owes:
 //! replayed on a key of its own, the changes give the same debt.
 
 use std::sync::{Arc, Mutex};
@@ -36,17 +36,17 @@ impl Replica {
 }
 
 impl Observer for Replica {
-    fn decided(&self, _: observer::ObservedKey<'_>, _: u64, _: &Decision) {}
+    fn on_decision(&self, _: observer::ObservedKey<'_>, _: u64, _: &Decision) {}
 
-    fn listens(&self) -> bool {
+    fn observes_decisions(&self) -> bool {
         false
     }
 
-    fn follows(&self) -> bool {
+    fn observes_debt(&self) -> bool {
         true
     }
 
-    fn changed(&self, _: KeyHash, by: i64) {
+    fn on_debt_change(&self, _: KeyHash, by: i64) {
         let mut tat = self.tat.lock().unwrap();
         *tat = (*tat).max(self.now()) + i128::from(by);
     }
@@ -67,7 +67,7 @@ fn call(limiter: &Limiter<Quota, ManualClock, Replica>, (kind, cost, _): Step) {
     match kind {
         0..=2 => drop(limiter.check_n(KEY, cost)),
         3 => drop(limiter.check_at(KEY, cost, limiter.clock().now())),
-        4 => drop(limiter.check_leaving(KEY, cost, 2)),
+        4 => drop(limiter.check_with_headroom(KEY, cost, 2)),
         5 => drop(limiter.check_up_to(KEY, cost)),
         6 => limiter.check_many_n(&[(KEY, cost), ("other", 0), (KEY, 1)], &mut decisions),
         7 => drop(limiter.charge(KEY, cost)),
@@ -159,11 +159,11 @@ fn an_optional_observer_follows_where_there_is_one() {
     let replica = Replica::new(&clock);
     for observer in [None, Some(replica.clone())] {
         let builder = Limiter::builder(Quota::per_second(1_000)).clock(clock.clone());
-        let follows = observer.follows();
+        let observes = observer.observes_debt();
         let limiter = builder.lease_units(512).observer((observer, ())).build().unwrap();
         assert!(limiter.check(KEY).is_allowed());
-        assert_eq!(replica.debt(), if follows { 1_000_000 } else { 0 });
+        assert_eq!(replica.debt(), if observes { 1_000_000 } else { 0 });
         // Nothing else shows what threads use of a lease.
-        assert!(!follows || limiter.lease_units() == 0);
+        assert!(!observes || limiter.lease_units() == 0);
     }
 }

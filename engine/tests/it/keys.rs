@@ -112,7 +112,7 @@ fn a_text_is_one_key_however_it_is_held() {
 struct Unstalled(ManualClock);
 
 impl Clock for Unstalled {
-    fn stalls(&self) -> bool {
+    fn waits_for_loads(&self) -> bool {
         false
     }
 
@@ -149,7 +149,10 @@ fn keys_that_agree_in_their_high_bits_are_distinguished() {
     charge_lookalikes(ManualClock::new());
     charge_lookalikes(Unstalled(ManualClock::new()));
     let shared: SharedClock = Arc::new(Unstalled(ManualClock::new()));
-    assert!(!shared.stalls() && !Box::new(&shared).stalls(), "as the clock behind it says");
+    assert!(
+        !shared.waits_for_loads() && !Box::new(&shared).waits_for_loads(),
+        "as the clock behind it says"
+    );
     charge_lookalikes(shared);
 }
 

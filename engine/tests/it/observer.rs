@@ -23,7 +23,7 @@ impl Recorder {
 }
 
 impl Observer for Recorder {
-    fn decided(&self, key: ObservedKey<'_>, cost: u64, decision: &Decision) {
+    fn on_decision(&self, key: ObservedKey<'_>, cost: u64, decision: &Decision) {
         self.0.borrow_mut().push((key.hash(), cost, *decision));
     }
 }
@@ -148,7 +148,7 @@ fn threads_share_a_counter_and_nothing_is_lost() {
 fn two_may_listen_in_their_order() {
     struct Named<'l>(&'static str, &'l Mutex<Vec<&'static str>>);
     impl Observer for Named<'_> {
-        fn decided(&self, _: ObservedKey<'_>, _: u64, _: &Decision) {
+        fn on_decision(&self, _: ObservedKey<'_>, _: u64, _: &Decision) {
             self.1.lock().unwrap().push(self.0);
         }
     }
@@ -206,11 +206,18 @@ fn sets_and_reservations_tell_a_limiter_without_keys() {
 /// Without an observer nothing is called, nor is there anything to store.
 #[test]
 fn no_observer_means_no_notification() {
-    assert!(!().listens() && !((), ()).listens() && !Arc::new(()).listens());
+    assert!(
+        !().observes_decisions()
+            && !((), ()).observes_decisions()
+            && !Arc::new(()).observes_decisions()
+    );
     let boxed: Box<dyn Observer + Send + Sync> = Box::new(());
-    assert!(!boxed.listens() && !(&*boxed as &(dyn Observer + Send + Sync)).listens());
+    assert!(
+        !boxed.observes_decisions()
+            && !(&*boxed as &(dyn Observer + Send + Sync)).observes_decisions()
+    );
     let counts = Counts::new();
-    assert!(((), &counts).listens() && counts.listens());
+    assert!(((), &counts).observes_decisions() && counts.observes_decisions());
     let plain = Limiter::builder(Quota::per_hour(1)).capacity(1).clock(ManualClock::new());
     let plain = size_of_val(&plain.build().unwrap());
     let unobserved = Limiter::builder(Quota::per_hour(1)).capacity(1).clock(ManualClock::new());
@@ -328,16 +335,16 @@ fn observers_may_be_objects() {
     assert_eq!(*log.lock().unwrap(), ["a 1"; 11]);
 }
 
-/// The answer of `listens` may change: without a listener nothing is observed.
+/// The result of `observes_decisions` may change: while it is false nothing is observed.
 #[test]
 fn an_observer_may_be_switched_on_and_off() {
     #[derive(Default)]
     struct Switched(AtomicBool, AtomicU64);
     impl Observer for Switched {
-        fn decided(&self, _: ObservedKey<'_>, _: u64, _: &Decision) {
+        fn on_decision(&self, _: ObservedKey<'_>, _: u64, _: &Decision) {
             self.1.fetch_add(1, Ordering::Relaxed);
         }
-        fn listens(&self) -> bool {
+        fn observes_decisions(&self) -> bool {
             self.0.load(Ordering::Relaxed)
         }
     }

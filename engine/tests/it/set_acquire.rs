@@ -406,7 +406,7 @@ fn observers_hear_of_each_ask_once() {
     #[derive(Default)]
     struct Ears(Mutex<Vec<(u64, bool)>>);
     impl Observer for &Ears {
-        fn decided(&self, _: ObservedKey<'_>, cost: u64, decision: &Decision) {
+        fn on_decision(&self, _: ObservedKey<'_>, cost: u64, decision: &Decision) {
             self.0.lock().unwrap().push((cost, decision.is_allowed()));
         }
     }

@@ -202,7 +202,7 @@ fn observers_hear_of_denials_and_of_what_was_charged() {
     #[derive(Default)]
     struct Ears(Mutex<Vec<(u64, bool)>>);
     impl Observer for &Ears {
-        fn decided(&self, _: ObservedKey<'_>, cost: u64, decision: &Decision) {
+        fn on_decision(&self, _: ObservedKey<'_>, cost: u64, decision: &Decision) {
             self.0.lock().unwrap().push((cost, decision.is_allowed()));
         }
     }

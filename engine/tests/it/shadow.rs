@@ -37,7 +37,7 @@ fn counts<L>(shadow: &Shadow<L>) -> (u64, u64) {
 struct Recorder(Mutex<Vec<(KeyHash, u64, Decision)>>);
 
 impl Observer for Recorder {
-    fn decided(&self, key: ObservedKey<'_>, cost: u64, decision: &Decision) {
+    fn on_decision(&self, key: ObservedKey<'_>, cost: u64, decision: &Decision) {
         self.0.lock().unwrap().push((key.hash(), cost, *decision));
     }
 }

@@ -230,7 +230,7 @@ fn no_quota_is_asked_for_without_a_key() {
 #[test]
 fn requests_of_a_class_leave_a_share_to_others() {
     let limit = RequestLimit::new("all", limiter(Quota::per_hour(5)), keys::constant())
-        .leaving(|head| if head.uri().path() == "/export" { 3 } else { 0 });
+        .headroom(|head| if head.uri().path() == "/export" { 3 } else { 0 });
     let mut service = RateLimitLayer::new(limit).layer(Behind::default());
     let mut status =
         |path: &str| ask(&mut service, Request::builder().uri(path).body(()).unwrap()).status();

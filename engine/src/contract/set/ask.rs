@@ -85,14 +85,14 @@ impl<'l> Ask<'l> {
         Self { name, ..self }
     }
 
-    /// The same for a class of calls that leaves at least `left` units of this limit to others: see
-    /// [`Limiter::check_leaving`](crate::Limiter::check_leaving). Asks of one key that leave
-    /// different shares are charged one after another, as
+    /// The same for a class of calls that leaves at least `units` of this limit to others: see
+    /// [`Limiter::check_with_headroom`](crate::Limiter::check_with_headroom). Asks of one key with
+    /// different headrooms are charged one after another, as
     /// [under two quotas](crate::LimitSet#one-key-under-two-quotas).
     /// [`LimitSet::acquire`](crate::LimitSet::acquire) takes no place in line for such an ask: it
     /// waits as for a limit without lines, so calls that leave less come first.
-    pub fn leaving(mut self, left: u64) -> Self {
-        self.subject.left = left;
+    pub fn headroom(mut self, units: u64) -> Self {
+        self.subject.left = units;
         self
     }
 

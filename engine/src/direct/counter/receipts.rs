@@ -17,7 +17,7 @@ impl<C: Clock> Sealed for SubWindowCounter<C> {}
 
 impl SubWindows {
     /// Takes `cost`, at least 1, if it fits and leaves what the subject is to leave.
-    fn take_leaving(&self, subject: Subject<'_>, cost: u64, now: u64) -> (Decision, Receipt) {
+    fn take_with_headroom(&self, subject: Subject<'_>, cost: u64, now: u64) -> (Decision, Receipt) {
         match self.take(subject.needed(cost), cost, now) {
             Ok(taken) => {
                 let charged = Some(taken.usage.index);
@@ -41,7 +41,7 @@ impl<C: Clock + Send + Sync> Limit for SubWindowCounter<C> {
         if cost == 0 {
             return (self.peek_at(subject, 0, now), Receipt::NOTHING);
         }
-        self.window.take_leaving(subject, cost, self.window.instant(now))
+        self.window.take_with_headroom(subject, cost, self.window.instant(now))
     }
 
     fn give_back(&self, _: Subject<'_>, cost: u64, receipt: Receipt) -> Decision {
@@ -100,7 +100,7 @@ impl<C: Clock + Send + Sync> Limit for ShardedCounter<C> {
         let (seat, shard) = self.seat();
         let now = self.shards.source.instant(now);
         if subject.left > 0 {
-            return self.shards.source.take_leaving(subject, cost, now);
+            return self.shards.source.take_with_headroom(subject, cost, now);
         }
         let (decision, charged) = self.shards.take(shard, cost, now, || seat.move_on());
         (decision, Receipt::new(charged))

@@ -5,7 +5,7 @@ use crate::contract::grant::{Grant, UpTo};
 use crate::contract::observer::Observer;
 use crate::rule::Rule;
 use crate::rule::algorithm::Algorithm as _;
-use crate::rule::leaving::Leaving;
+use crate::rule::headroom::Headroom;
 use crate::rule::quota::Quota;
 use crate::time::{Clock, Timestamp};
 
@@ -60,12 +60,12 @@ impl<R: Rule, C: Clock, O: Observer> DirectLimiter<R, C, O> {
         grant
     }
 
-    /// Takes `cost` units if they fit and at least `left` more would, for a class of calls that
+    /// Takes `cost` units if they fit and at least `headroom` more would, for a class of calls that
     /// leaves a share to more important ones; see
-    /// [`Limiter::check_leaving`](crate::Limiter::check_leaving). O(1).
+    /// [`Limiter::check_with_headroom`](crate::Limiter::check_with_headroom). O(1).
     #[must_use = "a decision that is ignored limits nothing"]
-    pub fn check_leaving(&self, cost: u64, left: u64) -> Decision {
-        let (algorithm, now) = (Leaving::new(&self.algorithm, left), self.clock.now());
+    pub fn check_with_headroom(&self, cost: u64, headroom: u64) -> Decision {
+        let (algorithm, now) = (Headroom::new(&self.algorithm, headroom), self.clock.now());
         let admit = |value, now| if cost == 0 { None } else { algorithm.admit(value, now, cost) };
         let update = self.update(self.instant(now), admit);
         let decision = self.warmed(algorithm.answer(update, cost), now);
@@ -85,7 +85,7 @@ impl<R: Rule, C: Clock, O: Observer> DirectLimiter<R, C, O> {
     /// peek. O(1).
     #[must_use = "a decision that is ignored limits nothing"]
     pub fn peek_n(&self, cost: u64) -> Decision {
-        let decision = self.peek_leaving(cost, 0, self.clock.now());
+        let decision = self.peek_with_headroom(cost, 0, self.clock.now());
         self.notified(0, &decision);
         decision
     }

@@ -103,8 +103,8 @@ impl<R: Rule, C: Clock, O: Observer> DirectLimiter<R, C, O> {
     /// Notifies the observer of a decision.
     #[inline]
     fn notified(&self, cost: u64, decision: &Decision) {
-        if self.observer.listens() {
-            self.observer.decided(ObservedKey::keyless(), cost, decision);
+        if self.observer.observes_decisions() {
+            self.observer.on_decision(ObservedKey::keyless(), cost, decision);
         }
     }
 

@@ -10,15 +10,15 @@ use crate::contract::observer::{ObservedKey, Observer};
 use crate::contract::outcome::Outcome;
 use crate::rule::Rule;
 use crate::rule::algorithm::Algorithm as _;
-use crate::rule::leaving::Leaving;
+use crate::rule::headroom::Headroom;
 use crate::time::{Clock, Timestamp};
 
 use super::DirectLimiter;
 
 impl<R: Rule, C: Clock, O: Observer> DirectLimiter<R, C, O> {
     /// What a check of `cost` would find.
-    pub(super) fn peek_leaving(&self, cost: u64, left: u64, now: Timestamp) -> Decision {
-        let algorithm = Leaving::new(&self.algorithm, left);
+    pub(super) fn peek_with_headroom(&self, cost: u64, left: u64, now: Timestamp) -> Decision {
+        let algorithm = Headroom::new(&self.algorithm, left);
         let update = self.update(self.instant(now), |_, _| None);
         let fits = |value, now| cost == 0 || algorithm.admit(value, now, cost).is_some();
         let cost = match update {
@@ -55,14 +55,14 @@ where
     }
 
     fn peek_at(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
-        self.peek_leaving(cost, subject.left, now)
+        self.peek_with_headroom(cost, subject.left, now)
     }
 
     fn try_charge(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
         if cost == 0 {
             return (self.peek_at(subject, 0, now), Receipt::NOTHING);
         }
-        let (algorithm, outcome) = (Leaving::new(&self.algorithm, subject.left), Outcome::new());
+        let (algorithm, outcome) = (Headroom::new(&self.algorithm, subject.left), Outcome::new());
         let admit = |value, now| outcome.record(algorithm.admit(value, now, cost), || None);
         let (update, charged) = outcome.update_and_receipt(self.update(self.instant(now), admit));
         (self.warmed(algorithm.answer(update, cost), now), Receipt::new(charged))

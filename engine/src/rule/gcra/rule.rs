@@ -23,8 +23,8 @@ impl Rule for Quota {
         Some(per_call(gcra, quota))
     }
 
-    fn if_debt<A: sealed::IfDebt<Self>>(act: A) -> Option<A::Output> {
-        Some(act.act())
+    fn visit_debt_rule<V: sealed::DebtRuleVisitor<Self>>(visitor: V) -> Option<V::Output> {
+        Some(visitor.visit())
     }
 
     fn refill_time(&self, _: &Gcra) -> Option<Duration> {

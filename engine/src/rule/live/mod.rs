@@ -96,8 +96,8 @@ impl Rule for LiveQuota {
         Some(gcra::per_call(algorithm, quota))
     }
 
-    fn if_debt<A: sealed::IfDebt<Self>>(act: A) -> Option<A::Output> {
-        Some(act.act())
+    fn visit_debt_rule<V: sealed::DebtRuleVisitor<Self>>(visitor: V) -> Option<V::Output> {
+        Some(visitor.visit())
     }
 
     /// Of the quota in force.

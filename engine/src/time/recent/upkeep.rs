@@ -83,7 +83,7 @@ impl RecentClock {
 
 impl Clock for RecentClock {
     #[inline]
-    fn stalls(&self) -> bool {
+    fn waits_for_loads(&self) -> bool {
         false
     }
 

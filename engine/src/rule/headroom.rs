@@ -9,12 +9,12 @@ use super::algorithm::Algorithm;
 /// An algorithm that admits a cost only where `left` further units would fit, and charges the cost
 /// alone. All else is that of the algorithm itself.
 #[derive(Debug)]
-pub(crate) struct Leaving<'a, A> {
+pub(crate) struct Headroom<'a, A> {
     inner: &'a A,
     left: u64,
 }
 
-impl<'a, A: Algorithm> Leaving<'a, A> {
+impl<'a, A: Algorithm> Headroom<'a, A> {
     pub(crate) fn new(inner: &'a A, left: u64) -> Self {
         Self { inner, left }
     }
@@ -25,7 +25,7 @@ impl<'a, A: Algorithm> Leaving<'a, A> {
     }
 }
 
-impl<A: Algorithm> Algorithm for Leaving<'_, A> {
+impl<A: Algorithm> Algorithm for Headroom<'_, A> {
     type State = A::State;
 
     const CHANGES: bool = A::CHANGES;

@@ -58,7 +58,7 @@ fn leaves_a_share(
 fn keyed<R: Rule>(rule: R, steps: &[Step]) -> Result<(), TestCaseError> {
     let clock = ManualClock::new();
     let limiter = limiter(rule, &clock);
-    let ask = |cost, left| limiter.check_leaving("key", cost, left);
+    let ask = |cost, left| limiter.check_with_headroom("key", cost, left);
     leaves_a_share(steps, &clock, ask, |cost| limiter.peek_n("key", cost))?;
     as_object(&self::limiter(rule, &clock), steps, &clock)?;
     let direct = DirectLimiter::builder(rule).clock(clock.clone()).build().unwrap();
@@ -68,10 +68,10 @@ fn keyed<R: Rule>(rule: R, steps: &[Step]) -> Result<(), TestCaseError> {
 /// As a limit of any kind: alone, and in a set.
 fn as_object(limit: &dyn Limit, steps: &[Step], clock: &ManualClock) -> Result<(), TestCaseError> {
     let (alone, in_set) = steps.split_at(steps.len() / 2);
-    let ask = |cost, left| limit.check_leaving("key", cost, left);
+    let ask = |cost, left| limit.check_with_headroom("key", cost, left);
     leaves_a_share(alone, clock, ask, |cost| limit.peek_n("key", cost))?;
     let ask = |cost, left| {
-        let set = LimitSet::new([Ask::new(limit, "key", cost).leaving(left)]).check();
+        let set = LimitSet::new([Ask::new(limit, "key", cost).headroom(left)]).check();
         set.decisions().next().unwrap()
     };
     leaves_a_share(in_set, clock, ask, |cost| limit.peek_n("key", cost))
@@ -88,7 +88,7 @@ proptest! {
 
         let clock = ManualClock::new();
         let direct = DirectLimiter::builder(quota).clock(clock.clone()).build().unwrap();
-        let ask = |cost, left| direct.check_leaving(cost, left);
+        let ask = |cost, left| direct.check_with_headroom(cost, left);
         leaves_a_share(&steps, &clock, ask, |cost| direct.peek_n(cost))?;
 
         let clock = ManualClock::new();
@@ -100,7 +100,7 @@ proptest! {
         let clock = ManualClock::new();
         let limiter = limiter(Quota::per_day(1), &clock);
         let given = limiter.with_quota(&quota).unwrap();
-        let ask = |cost, left| given.check_leaving("key", cost, left);
+        let ask = |cost, left| given.check_with_headroom("key", cost, left);
         leaves_a_share(&steps, &clock, ask, |cost| given.peek_n("key", cost))?;
     }
 }
@@ -109,10 +109,10 @@ proptest! {
 fn a_share_beyond_the_burst_admits_nothing_and_says_so() {
     let clock = ManualClock::new();
     let limiter = limiter(Quota::per_second(1).burst(5), &clock);
-    assert!(limiter.check_leaving("key", 1, 4).is_allowed());
+    assert!(limiter.check_with_headroom("key", 1, 4).is_allowed());
     clock.advance(Duration::from_secs(1));
     for left in [5, u64::MAX] {
-        let denied = limiter.check_leaving("key", 1, left);
+        let denied = limiter.check_with_headroom("key", 1, left);
         assert!(!denied.is_allowed());
         assert_eq!(denied.retry_after(), None);
     }
@@ -127,11 +127,11 @@ fn denials_for_want_of_the_share_are_not_charged() {
     let limiter = builder.clock(clock.clone()).build().unwrap();
     assert!(limiter.check_n("key", 2).is_allowed());
     for _ in 0..5 {
-        assert!(!limiter.check_leaving("key", 1, 2).is_allowed());
+        assert!(!limiter.check_with_headroom("key", 1, 2).is_allowed());
     }
     assert_eq!(limiter.peek("key").remaining(), 2);
     assert!(limiter.check_n("key", 2).is_allowed());
-    let wait = limiter.check_leaving("key", 1, 2).retry_after();
+    let wait = limiter.check_with_headroom("key", 1, 2).retry_after();
     assert_eq!(wait, Some(Duration::from_secs(4)), "its own cost did not fit: charged");
 }
 
@@ -141,7 +141,7 @@ fn threads_of_a_class_leave_the_share() {
     let clock = ManualClock::new();
     let limiter = limiter(Quota::per_second(1).burst(1_000), &clock);
     let admitted: u64 = std::thread::scope(|scope| {
-        let ask = || (0..1_000).map(|_| limiter.check_leaving("key", 1, 400));
+        let ask = || (0..1_000).map(|_| limiter.check_with_headroom("key", 1, 400));
         let count = move || ask().filter(Decision::is_allowed).count() as u64;
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(count)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()

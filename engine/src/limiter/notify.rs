@@ -1,4 +1,4 @@
-//! Notifying an observer that follows what keys owe of each change.
+//! Notifying an observer of each change of what a key owes.
 //!
 //! The changes of a key's word are those of compare-and-swaps, one after another, and each is
 //! reported by the thread that made it: so the sum of the reports is what happened to the word, in
@@ -15,34 +15,34 @@ use super::Limiter;
 use super::change::Change;
 
 impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
-    /// Notifies the observer of what an update of the key has changed, if it follows that. `decide`
-    /// is that of the update, or returns what its last call did.
+    /// Notifies the observer of what an update of the key has changed, if it observes debt.
+    /// `decide` is that of the update, or returns what its last call did.
     #[expect(
         clippy::inline_always,
-        reason = "without an observer that follows there must be nothing left of it"
+        reason = "without an observer of debt there must be nothing left of it"
     )]
     #[inline(always)]
-    pub(super) fn follow(
+    pub(super) fn notify_of_update(
         &self,
         key: KeyHash,
         update: Update,
         decide: impl FnOnce(u64, u64) -> Option<u64>,
     ) {
-        if self.observer.follows() {
+        if self.observer.observes_debt() {
             if let Some(change) = Change::of(update, decide) {
-                self.changed(key, change);
+                self.notify_of_change(key, change);
             }
         }
     }
 
-    /// Notifies the observer of a change, if it follows that.
+    /// Notifies the observer of a change, if it observes debt.
     #[inline]
-    pub(super) fn changed(&self, key: KeyHash, change: Change) {
-        if self.observer.follows() {
+    pub(super) fn notify_of_change(&self, key: KeyHash, change: Change) {
+        if self.observer.observes_debt() {
             let Change { from, to, now } = change;
             let by = self.algorithm().debt_change(from, to, now);
             if by != 0 {
-                self.observer.changed(key, by);
+                self.observer.on_debt_change(key, by);
             }
         }
     }
