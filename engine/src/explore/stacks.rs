@@ -1,15 +1,15 @@
-//! Stacks of loom's threads, kept from one run for the next.
+//! A pool of the stacks of loom's threads.
 //!
-//! loom maps a stack for each thread of each run, and unmaps it at the end of the run. That takes
-//! the system as long as the run takes loom, so what is unmapped is kept here, and is what is
-//! mapped next. This executable has a `mmap` and a `munmap` of its own for it, which crates in it
-//! call by these names, as the linker looks for a name there first. The C library does not, so
-//! memory may be allocated under the lock: its allocator, which is that of this executable, maps
-//! without them.
+//! loom maps a stack for each thread of each run, and unmaps it at the end of the run. The system
+//! takes as long for that as loom for the run itself, so an unmapped stack goes to this pool, and
+//! the next `mmap` of that length takes it out. To that end this executable defines `mmap` and
+//! `munmap`: the linker resolves these names in the executable first, so its crates call the
+//! functions below. The C library calls its own, also in the allocator, which this executable uses:
+//! so memory may be allocated while the pool is locked.
 //!
-//! A stack is a mapping of these flags that one call has made here. What makes one here unmaps it
-//! by one call, whole, and never maps anything over it: loom's threads do, and nothing else of this
-//! executable maps with these flags. So what is kept has no owner any more.
+//! A stack is a mapping that was made here by one call with the flags of a stack. Only loom's
+//! threads map with these flags in this executable. They unmap a stack by one call, as a whole, and
+//! map nothing over it. So a stack in the pool is in use by no thread.
 
 use std::ffi::{c_int, c_long, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,9 +1,9 @@
 //! Checks of many keys in one call, under the limiter's own rule or a quota given with the call.
 //!
-//! All are decided at the reading with which the call begins, until one takes another: a key
-//! without a slot is decided at a reading taken after it has claimed one. From then on that is the
-//! call's reading ([`Readings`]). At an earlier one, a later check of the same key would count the
-//! time between the two as debt, and be denied a unit that fits.
+//! All are decided at one reading of the clock, taken when the call begins, until a key without a
+//! slot needs a new one: it is decided at a reading taken after it has claimed a slot. From then on
+//! that is the call's reading ([`Readings`]): at the earlier one, a later check of the same key
+//! would count the time between the two as debt, and be denied a unit that fits.
 
 use alloc::vec::Vec;
 use core::cell::Cell;

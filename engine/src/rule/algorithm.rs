@@ -16,7 +16,8 @@ pub trait Algorithm: Debug + Send + Sync {
     /// What the table knows of the values.
     type State: State + Debug + Send + Sync + 'static;
 
-    /// Whether a value that is not that of a word any more may be taken for another.
+    /// Whether the meaning of values changes while the algorithm is in use, so that a value that
+    /// was read earlier, and is no longer that of a word, may be mistaken for another.
     const CHANGES: bool = false;
 
     /// The table's part of the algorithm.
@@ -45,7 +46,8 @@ pub trait Algorithm: Debug + Send + Sync {
         self.admit(value, now, units).map(|admitted| (units, admitted))
     }
 
-    /// The value after charging `cost` whether or not it fits, saturating; `None` when it stays.
+    /// The value after charging `cost` whether or not it fits, saturating; `None` when it does not
+    /// change.
     fn charge(&self, value: u64, now: u64, cost: u64) -> Option<u64>;
 
     /// The value after charging a denied check of `cost`, until the debt is `bursts` bursts beyond
@@ -55,7 +57,8 @@ pub trait Algorithm: Debug + Send + Sync {
         None
     }
 
-    /// The value after giving back `cost`, never better than fresh; `None` when it stays.
+    /// The value after giving back `cost`, at best that of a fresh key; `None` when it does not
+    /// change.
     fn refund(&self, value: u64, now: u64, cost: u64) -> Option<u64>;
 
     /// The value after giving back `cost` units of the charge that left the value `charged`, as far
@@ -100,7 +103,7 @@ pub trait Saves: Algorithm {
     /// values [change](Algorithm::CHANGES). `None` when the state is of another kind.
     fn load(&self, state: SavedState, downtime: Duration, now: Timestamp) -> Option<u64>;
 
-    /// The join of `value` and `other`, a state that was loaded: a value at least as far from fresh
-    /// as both; `None` when `value` stays.
+    /// The join (max) of `value` and `other`, a state that was loaded: a value at least as far from
+    /// fresh as both; `None` when that is `value`.
     fn raise(&self, value: u64, now: u64, other: u64) -> Option<u64>;
 }

@@ -1,4 +1,4 @@
-//! What is held against a key, apart from every clock: durations and counts.
+//! The state of a key in a snapshot, independent of any clock: durations and counts.
 
 use core::time::Duration;
 

@@ -1,8 +1,9 @@
 //! Which slots of a line name a key, as a hint.
 //!
-//! A core that waits for a line executes what does not depend on it, as far as its buffers hold.
-//! Vector instructions have buffers of their own, so a probe by them takes no room from the rest of
-//! the check, and several lines are loaded at once.
+//! While a core waits for a line it executes later instructions out of order, those that do not
+//! depend on the line, until its scheduler queues are full. Vector instructions wait in queues of
+//! their own, so a probe by them leaves those of the integer instructions to the rest of the check
+//! and to the checks after it: the cache misses of several checks overlap.
 
 use crate::base::key::KeyHash;
 

@@ -14,8 +14,8 @@ use crate::telemetry::meter::FrontEndName;
 
 /// A runtime each for the clients of Redis, for those of HTTP, and for all else: the cluster,
 /// signals and the drain. A runtime has one queue of tasks that can run; between runtimes the
-/// system divides the processors. So what busy Redis clients wait for, neither a health check nor a
-/// peer does.
+/// system divides the processors. So neither a health check nor a peer queues behind busy Redis
+/// clients.
 ///
 /// Each has as many threads as there are processors: what one leaves over, another may use.
 #[derive(Debug)]
@@ -72,9 +72,9 @@ pub fn none(error: impl std::fmt::Display) -> String {
     format!("threads cannot be started: {error}")
 }
 
-/// Builds a runtime. One that lacks a thread panics, and its destructor waits for the threads that
-/// it has, which nothing ends; but not where tasks run, as none may wait there. So these threads
-/// are left, idle, until the process ends.
+/// Builds a runtime. tokio panics if a thread cannot be started, and then its destructor joins
+/// those that were, which nothing ends. In a task, which must not block, it does not join: so the
+/// runtime is built in one, and those threads stay idle until the process ends.
 fn build(runtime: &mut Builder) -> Result<Runtime, String> {
     let here = Builder::new_current_thread().build().map_err(|error| error.to_string())?;
     let built = here.block_on(async { quietly(|| runtime.build()) });

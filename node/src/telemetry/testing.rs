@@ -7,8 +7,9 @@ use tracing::Dispatch;
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::Registry;
 
-/// While there is one subscriber alone, a line that another thread, which has none, comes to first
-/// is taken for one that interests nobody.
+/// With one subscriber alone, tracing caches of each line whether the first thread that reaches it
+/// has a subscriber that wants it; a thread without one would turn the line off for all. With a
+/// second subscriber it asks each thread.
 static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Registry::default()));
 
 /// Takes the lines of its thread until it is dropped.

@@ -2,19 +2,20 @@
 //!
 //! # When a place is taken
 //! A charge in a line covers an interval of time. It may be used from its start until that interval
-//! begins, which is the burst less the cost later; so places in two lines go together if there is a
-//! time at which both may be used. The longest of the waits says when the set can start. It takes a
-//! place in each line whose charges reach as far as that. In a shorter one nothing is taken yet:
-//! the charge would have drained by then, and the start would be one too many. Such a line is
-//! polled again when half of the time has passed, and so on, the last time at the start.
+//! begins: for as long as the burst less the cost takes to drain. So places in two lines can be
+//! used together if there is a time at which both may be used. The longest of the waits determines
+//! when the set can start. The set takes a place in each line whose charges reach that far. In a
+//! shorter line it takes none yet: the charge would have drained before the set starts, and the
+//! start would exceed the limit. Such a line is polled again when half of the remaining time has
+//! passed, and so on, the last time at the start.
 //!
-//! A start can come earlier, or later, than it was to. A place that would drain before the latest
-//! of the starts is given up, and its line is joined again in time. So each limit is charged for
-//! the time at which the set starts.
+//! The start of a place can move, to earlier or to later. A place that would drain before the
+//! latest of the starts is given up, and its line is joined again in time. So each limit is charged
+//! for the time at which the set starts.
 //!
 //! # No lock, no deadlock
-//! A place is a time: it comes whether or not its holder does something, and keeps others waiting
-//! no longer than its cost takes to drain. Nothing is locked while a set waits.
+//! A place is a point in time, which comes whatever its holder does, and it delays others no longer
+//! than its cost takes to drain. Nothing is locked while a set waits.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

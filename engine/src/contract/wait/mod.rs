@@ -1,9 +1,9 @@
 //! Waiting instead of being denied: a place in line, its start time, and a timer to sleep on.
 //!
 //! A waiter charges the key's word into the future, in one atomic step. The charge is a ticket: the
-//! resulting word determines when its holder starts, and sleeps until then. The
-//! tickets of a key are in a list, so that those behind one that is given up move up (`list.rs`);
-//! checks, and calls that start at once, do not see the list.
+//! resulting word determines when the waiter starts, and until then it sleeps. The tickets of a key
+//! are in a list, so that when one is given up those behind it move up (`list.rs`); checks, and
+//! calls that start at once, do not touch the list.
 
 mod bound;
 mod charge;

@@ -1,8 +1,9 @@
-//! Keys of which charges that started at once may have moved up.
+//! Keys with charges that started at once and may have moved up since.
 //!
-//! A turn that started at once is in no list: it gives up its charge by where that was made. When a
-//! charge in front of it is taken out it moves up unseen, and what is charged after that may end
-//! where it did. So it is not taken back then, or it would take what others have charged.
+//! A turn that started at once is in no list. It knows its charge only by the TAT at which that
+//! ended when it was made. When an earlier charge is taken out, this one moves up, and the turn is
+//! not notified; a later charge may then end at the TAT that the turn remembers. To take units off
+//! by it would take those of the later charge. So after such a move nothing is taken off.
 
 use alloc::collections::BTreeMap;
 use core::time::Duration;
@@ -12,8 +13,8 @@ use crate::time::Timestamp;
 
 use super::charge::{Removal, TakenOff};
 
-/// Keys of a shard, at most: without room for another one, nothing of it is taken out that would
-/// move charges which are not known.
+/// Keys of a shard, at most. A key that finds no room keeps each charge whose removal would move
+/// charges that are in no list.
 const MAX_KEYS: usize = 1 << 10;
 
 /// The keys of a shard.
@@ -29,8 +30,8 @@ struct Move {
 }
 
 impl MovedKeys {
-    /// Takes a removal off the word by `take_off`, and notes it where it moves charges that are not
-    /// known.
+    /// Takes a removal off the word by `take_off`, and notes the key where that moves charges that
+    /// are in no list.
     pub(super) fn take_off(
         &mut self,
         key: KeyHash,

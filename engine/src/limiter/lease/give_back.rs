@@ -1,18 +1,20 @@
 //! What ends leases before they are used up: their return, a refund, and a reset.
 //!
 //! # What a refund does to leases
-//! A refund of `c` units lowers the word by `c` intervals. Some of these may be of leased units,
-//! which are void then, because their intervals will be charged again: by that alone, units of a
-//! lease would become units of the word, and nothing would be given back. So the thread *recalls*
-//! each lease that ends beyond the new value: it ends it, and lowers the word once more, by the
-//! units that it alone has then. In all the word falls by `c` and by what was recalled. So what is
-//! used, which is what the word counts as charged less what is left in leases, falls by `c`.
+//! A refund of `c` units lowers the word by `c` intervals. Where some of these are of leased units,
+//! those units are void, because their intervals will be charged again. If that were all, the
+//! refund would free units in the word and destroy as many in leases: it would give back nothing.
+//! So the thread *recalls* each lease that ends beyond the new value: it ends the lease, which
+//! leaves the remaining units to this thread alone, and lowers the word by these units as well. In
+//! total the word falls by `c` and by what was recalled. What has been used is what the word counts
+//! as charged less what is left in leases, so it falls by `c`.
 //!
-//! * Each such step may make another lease void: they are looked at again until none is recalled.
-//! * What is behind intervals that are free again has moved to them. A unit that has expired there
-//!   is not given back, so debt that drained is not given back either.
-//! * A lease is busy until its recall is through. A reset meanwhile poisons it: nothing of it is
-//!   given back then, since the reset has forgotten its charge.
+//! * Each such step may make another lease void, so all leases are looked at again until none is
+//!   recalled.
+//! * Charges behind freed intervals count as moved up into them. A recalled unit that would have
+//!   expired in its new interval is not given back, since its debt has drained.
+//! * A lease is busy until its recall is complete. A reset meanwhile poisons it: then nothing of it
+//!   is given back, since the reset has forgotten its charge.
 
 use core::cell::Cell;
 

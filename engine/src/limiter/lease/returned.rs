@@ -21,8 +21,9 @@ pub(super) fn with_cached(lease: Lease, filling: &Filling<'_>, gcra: &Gcra) -> L
 /// Lowers the word by a lease whose units only the caller has, if its charge was the last one;
 /// returns whether it was.
 ///
-/// Then no interval follows theirs, and later charges get theirs again. If the word was lowered and
-/// has grown to the same value since, the entry has been poisoned, and the charge is not the last.
+/// If it was, no interval follows those of the lease, which are free again for later charges. A
+/// word that was lowered and has grown to the same value since is no exception: lowering it has
+/// poisoned the entry, and so the lease is not whole.
 pub(super) fn give_back(
     lease: Lease,
     filling: &Filling<'_>,

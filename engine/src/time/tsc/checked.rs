@@ -16,14 +16,15 @@
 //! its fallback fails and it compares again.
 //!
 //! To fall back is to make `lag` final, by the same compare-and-swap. So the fallback continues
-//! from the lag in force at that moment: a thread that was stopped before its swap while others
-//! compared compares again, and one that found the counter good while another falls back returns
-//! the fallback's time. Then `window` becomes 0 and stays so. A thread that still reads the old
-//! `window` returns the counter's time, as a moment before: at most `last` and a window. That is
-//! ahead of the fallback only as far as the counter went ahead after the failed comparison, and by
-//! less than a window, by which readings may differ. The fallback itself is ahead of the
-//! comparisons before it by what the counter was ahead at the failed comparison, less than a window
-//! too.
+//! from the lag in force at that moment: a thread that was stopped before its swap, while others
+//! compared, fails and compares again; and one that found the counter good, while another fell
+//! back, returns the fallback's time. Then `window` becomes 0 and stays so.
+//!
+//! A thread that still reads the old `window` returns the counter's time, at most `last` plus a
+//! window, as it would have a moment earlier. That time is ahead of the fallback's by no more than
+//! the counter has gained since the failed comparison, and by less than a window, which is how far
+//! readings may differ. The fallback's own time is ahead of earlier comparisons by what the counter
+//! had gained at the failed comparison, which is also less than a window.
 //!
 //! # Orderings of this file
 //! | site | ordering | partner | what breaks if weaker | mutation that shows it |
