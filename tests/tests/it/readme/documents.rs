@@ -12,6 +12,7 @@ use tidegate_tests::{Node, repository, run};
 const SOURCES: [&str; 3] =
     [include_str!("../readme.rs"), include_str!("embedding.rs"), include_str!("cluster.rs")];
 
+#[derive(Clone)]
 pub(super) struct Document {
     /// From the root of the repository.
     pub(super) path: PathBuf,
@@ -53,9 +54,18 @@ pub(super) fn documents() -> Vec<Document> {
         let at_root = path.parent() == Some(Path::new(""));
         (at_root || path.starts_with("docs")) && path.extension().is_some_and(|end| end == "md")
     };
+    read(is_document)
+}
+
+/// The README of each crate that has one.
+fn readmes() -> Vec<Document> {
+    read(|path| path.components().count() == 2 && path.ends_with("README.md"))
+}
+
+fn read(is_meant: impl Fn(&PathBuf) -> bool) -> Vec<Document> {
     files()
         .into_iter()
-        .filter(is_document)
+        .filter(is_meant)
         .map(|path| {
             let text = fs::read_to_string(repository().join(&path)).unwrap();
             Document { path, text }
@@ -170,7 +180,7 @@ fn commands(document: &Document) -> Vec<String> {
 
 #[test]
 fn links_lead_somewhere() {
-    let all = documents();
+    let all = [documents(), readmes()].concat();
     let mut broken = Vec::new();
     for document in &all {
         let links = document.prose().flat_map(|line| line.split("](").skip(1));
