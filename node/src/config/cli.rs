@@ -219,7 +219,9 @@ fn advised(error: clap::Error) -> clap::Error {
         return with_tip(error, "options of a subcommand stand behind it".to_owned());
     }
     // With options before it clap does not look for a similar one.
-    let error = Cli::try_parse_from(["tidegate", &word]).err().unwrap_or(error);
+    let alone = Cli::try_parse_from(["tidegate", &word]).err();
+    let alone = alone.filter(|alone| alone.kind() == ErrorKind::InvalidSubcommand);
+    let error = alone.unwrap_or(error);
     let is_similar = error.get(ContextKind::SuggestedSubcommand).is_some();
     let is_file = |word: &Path| word.extension().is_some() || word.exists();
     if !is_similar && is_file(Path::new(&word)) {

@@ -71,6 +71,7 @@ fn a_mistake_names_its_flag() {
         (&["--config", "x", "relpay"], "similar subcommands exist: 'help', 'replay'"),
         (&["--log", "warn", "serve"], "'serve' cannot be used with '--log <LEVEL>'"),
         (&["--log", "warn", "serve"], "options of a subcommand stand behind it"),
+        (&["--log", "warn", "help"], "'help' cannot be used with '--log <LEVEL>'"),
         (&["limits.toml"], "use '--config limits.toml'"),
         (&["--log", "warn", "limits.toml"], "use '--config limits.toml'"),
         (&["replay"], "Usage: tidegate replay --rate <RATE> <LOG>"),

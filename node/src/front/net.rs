@@ -136,7 +136,7 @@ pub async fn accept(
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, peer)) => acceptor.serve_or_refuse(stream, peer),
+            Ok((stream, peer)) => acceptor.serve_or_refuse(stream, peer).await,
             Err(error) => {
                 acceptor.note_failure(&error);
                 let _ = tokio::time::timeout(ACCEPT_PAUSE, stop.cancelled()).await;
@@ -207,7 +207,7 @@ impl<F: FrontEnd> Acceptor<F> {
                 Ok((TcpStream::from_std(stream)?, peer))
             });
             match accepted {
-                Ok((stream, peer)) => self.serve_or_refuse(stream, peer),
+                Ok((stream, peer)) => self.serve_or_refuse(stream, peer).await,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // The client has hung up.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
@@ -217,12 +217,12 @@ impl<F: FrontEnd> Acceptor<F> {
     }
 
     /// Serves a client, or refuses it.
-    fn serve_or_refuse(&self, stream: TcpStream, peer: SocketAddr) {
+    async fn serve_or_refuse(&self, stream: TcpStream, peer: SocketAddr) {
         // Without these options a connection works, but a vanished client is not detected.
         let _ = set_options(&stream);
         let permit = match self.permit(peer) {
             Ok(permit) => permit,
-            Err(refused) => return self.refuse(stream, refused),
+            Err(refused) => return self.refuse(stream, refused).await,
         };
         let Connections { tasks, drain, unsent, write_timeout } = &self.connections;
         let unsent = Unsent::new(Arc::clone(unsent), *write_timeout, self.metrics.clone());
@@ -236,13 +236,15 @@ impl<F: FrontEnd> Acceptor<F> {
         });
     }
 
-    /// Refuses a client in words, in the place of the oldest where there are too many.
-    fn refuse(&self, stream: TcpStream, refused: Refused) {
+    /// Refuses a client in words, in the place of the oldest where there are too many. Before the
+    /// next client, which may take this one's place, it has a turn: what it has sent is answered.
+    async fn refuse(&self, stream: TcpStream, refused: Refused) {
         let refusals = match refused {
             Refused::Full => &self.full_refusals,
             Refused::Address => &self.address_refusals,
         };
         refusals.start(self.front_end.refuse(stream), &self.connections.tasks);
+        tokio::task::yield_now().await;
     }
 
     /// A client's permit; where there is none, that is counted and logged.
@@ -354,8 +356,8 @@ mod tests {
         }
     }
 
-    /// Serves and refuses without end; counts the clients that it is refusing.
-    struct Endless(Arc<AtomicUsize>);
+    /// Serves and refuses without end; counts the clients that it is refusing, and their turns.
+    struct Endless(Arc<AtomicUsize>, Arc<AtomicUsize>);
 
     struct Counted(Arc<AtomicUsize>);
 
@@ -377,9 +379,10 @@ mod tests {
 
         fn refuse(&self, _: TcpStream) -> impl Future<Output = ()> + Send + 'static {
             self.0.fetch_add(1, Ordering::Relaxed);
-            let counted = Counted(Arc::clone(&self.0));
+            let (counted, turns) = (Counted(Arc::clone(&self.0)), Arc::clone(&self.1));
             async move {
                 let _counted = counted;
+                turns.fetch_add(1, Ordering::Relaxed);
                 std::future::pending::<()>().await;
             }
         }
@@ -387,7 +390,7 @@ mod tests {
 
     #[tokio::test]
     async fn clients_of_one_address_leave_words_to_others() {
-        let refused = Arc::new(AtomicUsize::new(0));
+        let (refused, turns) = <(Arc<AtomicUsize>, Arc<AtomicUsize>)>::default();
         let metrics = crate::telemetry::metrics::Metrics::new(
             Vec::new(),
             crate::limits::gossip::Gossip::alone(),
@@ -398,13 +401,12 @@ mod tests {
         let acceptor = |bounded: bool| {
             let addresses = bounded.then(|| Addresses::new(NonZeroUsize::MIN));
             let limits = Limits { metrics: metrics.clone(), permits, addresses };
-            Acceptor::new(Endless(Arc::clone(&refused)), limits, connections.clone())
+            let front_end = Endless(Arc::clone(&refused), Arc::clone(&turns));
+            Acceptor::new(front_end, limits, connections.clone())
         };
         let serve_or_refuse = async |acceptor: &mut Acceptor<Endless>, last: u8| {
-            acceptor.serve_or_refuse(
-                crate::front::unsent::tests::pair().await.1,
-                ([192, 0, 2, last], 1).into(),
-            );
+            let stream = crate::front::unsent::tests::pair().await.1;
+            acceptor.serve_or_refuse(stream, ([192, 0, 2, last], 1).into()).await;
             refused.load(Ordering::Relaxed)
         };
         let mut bounded = acceptor(true);
@@ -425,6 +427,16 @@ mod tests {
             logged = serve_or_refuse(&mut open, 1).await;
         }
         assert_eq!(logged, 4 + 4);
+        // Each of a burst has a turn before it makes way.
+        let mut burst = Vec::new();
+        for _ in 0..10 {
+            burst.push(crate::front::unsent::tests::pair().await.1);
+        }
+        let before = turns.load(Ordering::Relaxed);
+        for stream in burst {
+            open.serve_or_refuse(stream, ([192, 0, 2, 1], 1).into()).await;
+        }
+        assert_eq!(turns.load(Ordering::Relaxed), before + 10);
     }
 
     /// As many as reconnect at once wait: they are not ignored, to try again after a second.
@@ -458,7 +470,7 @@ mod tests {
         let _clients = [connect().await, connect().await, connect().await];
         let stop = CancellationToken::new();
         stop.cancel();
-        let front_end = Endless(Arc::default());
+        let front_end = Endless(Arc::default(), Arc::default());
         accept(listener, front_end, limits, connections.clone(), stop).await;
         assert_eq!(connections.open(), 3);
         assert!(TcpStream::connect(address).await.is_err(), "it is closed");

@@ -1,8 +1,8 @@
 //! Clients that are being refused, of whom the oldest makes way to the next one.
 //!
 //! A client that sends its request at once, as a probe does, is answered in a moment, and one that
-//! sends nothing is waited for. So whoever is refused has a place for as long as it takes as many
-//! others as there are places to come: those that hold theirs keep none from being answered.
+//! sends nothing is waited for. Each has a place until as many others as there are places have
+//! come: clients that hold theirs keep none from being answered.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -66,12 +66,25 @@ impl Refusals {
 
 /// Runs a refusal until it ends or has made way.
 async fn run(slot: Slot, refusals: Refusals) {
-    poll_fn(|context| match &mut *lock(&slot) {
+    let held = Held { slot, refusals };
+    poll_fn(|context| match &mut *lock(&held.slot) {
         Some(refusal) => refusal.as_mut().poll(context),
         None => Poll::Ready(()),
     })
     .await;
-    refusals.leave(&slot);
+}
+
+/// A refusal's place, which it leaves however its task ends, also by a panic.
+struct Held {
+    slot: Slot,
+    refusals: Refusals,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        *lock(&self.slot) = None;
+        self.refusals.leave(&self.slot);
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

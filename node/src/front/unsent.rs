@@ -169,6 +169,8 @@ impl Unsent {
             self.share.resize(0);
             self.due = None;
         } else {
+            let left = bytes.len() - written;
+            self.due.get_or_insert_with(|| Due { since: Instant::now(), bytes: left });
             self.hold(stream, bytes.len())?;
         }
         Poll::Ready(Ok(written))

@@ -50,7 +50,7 @@ const UNDER_WAY_SHARE: u32 = 8;
 /// # Errors
 /// One line that names the flag, or the file with line and key, when the node cannot start.
 pub fn run(args: &ServeArgs) -> Result<StopReason, String> {
-    signals::ignore_hangups().map_err(signals::unhandled)?;
+    signals::catch_hangups()?;
     args.bounds.check()?;
     let _log = log::start(args.log, args.log_format);
     let threads = Threads::start()?;

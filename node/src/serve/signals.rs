@@ -6,6 +6,7 @@ use std::{fmt, io};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::threads;
 use crate::limits::gossip::Gossip;
 
 /// Why a node stops.
@@ -71,10 +72,23 @@ pub fn hangups() -> io::Result<Signal> {
     signal(SignalKind::hangup())
 }
 
-/// Before anything else takes its time: what a SIGHUP asks to be read again is yet to be read.
-pub fn ignore_hangups() -> io::Result<()> {
-    let runtime = Builder::new_current_thread().enable_io().build()?;
+/// Keeps SIGHUP from ending the process before there is anything to read again.
+pub fn catch_hangups() -> Result<(), String> {
+    let runtime = threads::build(Builder::new_current_thread().enable_io())?;
     let _in_runtime = runtime.enter();
     // What handles it stays when this is dropped.
-    hangups().map(drop)
+    hangups().map(drop).map_err(unhandled)
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::{Signal, getpid, kill_process};
+
+    use super::*;
+
+    #[test]
+    fn a_hangup_that_is_caught_does_not_end_the_process() {
+        catch_hangups().unwrap();
+        kill_process(getpid(), Signal::HUP).unwrap();
+    }
 }

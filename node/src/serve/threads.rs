@@ -75,7 +75,7 @@ pub fn none(error: impl std::fmt::Display) -> String {
 /// Builds a runtime. tokio panics if a thread cannot be started, and then its destructor joins
 /// those that were, which nothing ends. In a task, which must not block, it does not join: so the
 /// runtime is built in one, and those threads stay idle until the process ends.
-fn build(runtime: &mut Builder) -> Result<Runtime, String> {
+pub(super) fn build(runtime: &mut Builder) -> Result<Runtime, String> {
     let here = Builder::new_current_thread().build().map_err(|error| error.to_string())?;
     let built = here.block_on(async { quietly(|| runtime.build()) });
     match built {

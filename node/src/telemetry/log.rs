@@ -8,6 +8,7 @@
 //! |---|---|---|---|---|
 //! | O1 lines left out, all accesses | relaxed | none: a statistic | - | - |
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, Write};
 use std::panic;
 use std::sync::Arc;
@@ -131,8 +132,16 @@ pub fn json_line(level: Level, message: &str, fields: &[(&str, String)]) -> Stri
 fn report_panics_in_json() {
     panic::set_hook(Box::new(|panic| {
         let message = panic.to_string().replace('\n', " ");
-        // The process may be about to end: no thread is waited for.
-        let _ = io::stderr().write_all(json_line(Level::ERROR, &message, &[]).as_bytes());
+        let mut fields = Vec::new();
+        if let Some(name) = std::thread::current().name() {
+            fields.push(("thread", name.to_owned()));
+        }
+        let backtrace = Backtrace::capture();
+        if backtrace.status() == BacktraceStatus::Captured {
+            fields.push(("backtrace", backtrace.to_string()));
+        }
+        // Not by the thread of the log: the process may be about to end.
+        let _ = io::stderr().write_all(json_line(Level::ERROR, &message, &fields).as_bytes());
     }));
 }
 
