@@ -1,9 +1,10 @@
 //! Which slots of a line name a key, as a hint.
 //!
-//! While a core waits for a line it executes later instructions out of order, those that do not
-//! depend on the line, until its scheduler queues are full. Vector instructions wait in queues of
-//! their own, so a probe by them leaves those of the integer instructions to the rest of the check
-//! and to the checks after it: the cache misses of several checks overlap.
+//! While a core waits for a line it executes later instructions out of order, until it holds as
+//! many as it can, or the queues in which those wait that depend on the line are full. Vector
+//! instructions wait in queues of their own, so a probe by them leaves those of the integer
+//! instructions to the rest of the check and to the checks after it: the cache misses of several
+//! checks overlap.
 
 use crate::base::key::KeyHash;
 

@@ -71,7 +71,7 @@ fn as_object(limit: &dyn Limit, steps: &[Step], clock: &ManualClock) -> Result<(
     let ask = |cost, left| limit.check_with_headroom("key", cost, left);
     leaves_a_share(alone, clock, ask, |cost| limit.peek_n("key", cost))?;
     let ask = |cost, left| {
-        let set = LimitSet::new([Ask::new(limit, "key", cost).headroom(left)]).check();
+        let set = LimitSet::new([Ask::new(limit, "key", cost).with_headroom(left)]).check();
         set.decisions().next().unwrap()
     };
     leaves_a_share(in_set, clock, ask, |cost| limit.peek_n("key", cost))

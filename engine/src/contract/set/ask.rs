@@ -91,7 +91,7 @@ impl<'l> Ask<'l> {
     /// [under two quotas](crate::LimitSet#one-key-under-two-quotas).
     /// [`LimitSet::acquire`](crate::LimitSet::acquire) takes no place in line for such an ask: it
     /// waits as for a limit without lines, so calls that leave less come first.
-    pub fn headroom(mut self, units: u64) -> Self {
+    pub fn with_headroom(mut self, units: u64) -> Self {
         self.subject.left = units;
         self
     }

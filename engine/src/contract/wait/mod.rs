@@ -3,7 +3,7 @@
 //! A waiter charges the key's word into the future, in one atomic step. The charge is a ticket: the
 //! resulting word determines when the waiter starts, and until then it sleeps. The tickets of a key
 //! are in a list, so that when one is given up those behind it move up (`list.rs`); checks, and
-//! calls that start at once, do not touch the list.
+//! calls that start at once unless they are given up, do not touch the list.
 
 mod bound;
 mod charge;
