@@ -74,7 +74,7 @@ pub fn hangups() -> io::Result<Signal> {
 
 /// Keeps SIGHUP from ending the process before there is anything to read again.
 pub fn catch_hangups() -> Result<(), String> {
-    let runtime = threads::build(Builder::new_current_thread().enable_io())?;
+    let runtime = threads::build(Builder::new_current_thread().enable_io()).map_err(unhandled)?;
     let _in_runtime = runtime.enter();
     // What handles it stays when this is dropped.
     hangups().map(drop).map_err(unhandled)
