@@ -15,7 +15,7 @@ pub enum Expiry {
 }
 
 /// Waits for the earliest of these deadlines. Silence that is noticed late goes on for a while; the
-/// others are put off by who has them.
+/// others are put off where they are kept.
 pub async fn expiry(
     command: Option<Instant>,
     transaction: Option<Instant>,
