@@ -148,10 +148,10 @@ mod tests {
         let delta = |limit, key, debt| Delta { limit, key, change: Change::new(debt, 0) };
         let mut served = Served { next: Some(ScanPosition(2, 0)), ..Served::default() };
         let note = |served: &mut Served, limit, key| served.note(&delta(limit, key, 5), 2);
-        // The second was read, the third finds no room, the first is noted already.
-        let noted = [(2, 1), (1, 1), (3, 1), (3, 2), (2, 1)];
+        // The third finds no room, the first is noted already, the last was read.
+        let noted = [(2, 1), (3, 1), (3, 2), (2, 1), (1, 1)];
         let noted = noted.map(|(limit, key)| note(&mut served, limit, key));
-        assert_eq!(noted, [true, true, true, false, true]);
+        assert_eq!(noted, [true, true, false, true, true]);
         assert_eq!(served.since, [((2, 1), 10), ((3, 1), 5)].into());
         served.next = Some(ScanPosition(3, 0));
         assert!(note(&mut served, 3, 2));
