@@ -234,6 +234,8 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         while let Some(index) = found.take_first() {
             let (home, cost) = (homes[index], cost(index));
             let admit = |value, now| admit(algorithm(self), value, now, cost);
+            #[cfg(debug_assertions)]
+            let admit: crate::table::Decide<'_> = &admit;
             decisions[index] = match home.try_at(spots[index], now, &admit) {
                 Ok(update) => {
                     self.notify_of_update(home.key(), update, admit);
@@ -268,6 +270,8 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     ) -> Decision {
         let (now, reread) = (readings.latest(), || readings.next());
         let admit = |value, now| admit(algorithm, value, now, cost);
+        #[cfg(debug_assertions)]
+        let admit: crate::table::Decide<'_> = &admit;
         let update = home.update_after(Missed::Contended, now, reread, admit);
         self.notify_of_update(home.key(), update, admit);
         answer(&self.table, algorithm, home.key(), update, cost)

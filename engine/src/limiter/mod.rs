@@ -145,6 +145,8 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         now: u64,
         reread: impl Fn() -> u64,
     ) -> Decision {
+        #[cfg(debug_assertions)]
+        let reread: crate::table::Reread<'_> = &reread;
         let (table, algorithm) = (&self.table, self.algorithm());
         #[cfg(feature = "std")]
         if let Some((leases, gcra)) = mode.leases::<R>(algorithm) {
@@ -195,6 +197,8 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         let (home, now) = (self.table.home(key), self.instant(now));
         let admit =
             move |value, now| if cost == 0 { None } else { algorithm.admit(value, now, cost) };
+        #[cfg(debug_assertions)]
+        let admit: crate::table::Decide<'_> = &admit;
         let tried = if self.clock.waits_for_loads() {
             home.try_at_home::<true>(now, admit)
         } else {
@@ -225,6 +229,8 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     ) -> Decision {
         let reread = || self.instant(reread());
         let admit = |value, now| if cost == 0 { None } else { algorithm.admit(value, now, cost) };
+        #[cfg(debug_assertions)]
+        let admit: crate::table::Decide<'_> = &admit;
         let update = self.table.home(key).update_after(missed, now, reread, admit);
         self.notify_of_update(key, update, admit);
         answer(&self.table, algorithm, key, update, cost)

@@ -167,6 +167,13 @@ impl<S: State> Table<S> {
     }
 }
 
+/// In debug builds, tests among them, the table calls its closures dynamically, and is compiled
+/// once for each [`State`]; in release builds it is compiled for each caller, and inlined there.
+#[cfg(debug_assertions)]
+pub(crate) type Decide<'d> = &'d dyn Fn(u64, u64) -> Option<u64>;
+#[cfg(debug_assertions)]
+pub(crate) type Reread<'r> = &'r dyn Fn() -> u64;
+
 /// A key and its home line, not read yet.
 pub(crate) struct Home<'t, S> {
     table: &'t Table<S>,
@@ -201,6 +208,8 @@ impl<S: State> Home<'_, S> {
         reread: impl Fn() -> u64,
         decide: impl Fn(u64, u64) -> Option<u64>,
     ) -> Update {
+        #[cfg(debug_assertions)]
+        let (reread, decide): (Reread<'_>, Decide<'_>) = (&reread, &decide);
         match self.try_at_home::<true>(now, &decide) {
             Ok(update) => update,
             Err(missed) => self.update_after(missed, now, reread, decide),
@@ -241,15 +250,28 @@ impl<S: State> Home<'_, S> {
         reread: impl Fn() -> u64,
         decide: impl Fn(u64, u64) -> Option<u64>,
     ) -> Update {
+        #[cfg(debug_assertions)]
+        let (reread, decide): (Reread<'_>, Decide<'_>) = (&reread, &decide);
+        self.update_missed(missed, now, &reread, &decide)
+    }
+
+    #[inline]
+    fn update_missed(
+        self,
+        missed: Missed,
+        now: u64,
+        reread: &impl Fn() -> u64,
+        decide: &impl Fn(u64, u64) -> Option<u64>,
+    ) -> Update {
         if missed == Missed::Contended {
             let backoff = Backoff::new().pause();
             let slot = self.line.find(self.key);
-            if let Some(update) = slot.and_then(|slot| slot.update(self.key, now, backoff, &decide))
+            if let Some(update) = slot.and_then(|slot| slot.update(self.key, now, backoff, decide))
             {
                 return update;
             }
         }
-        self.table.update_beyond(1, self.key, now, &reread, &decide)
+        self.table.update_beyond(1, self.key, now, reread, decide)
     }
 }
 

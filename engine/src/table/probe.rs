@@ -52,6 +52,8 @@ impl<'t, S: State> Home<'t, S> {
         reread: impl Fn() -> u64,
         decide: impl Fn(u64, u64) -> Option<u64>,
     ) -> Update {
+        #[cfg(debug_assertions)]
+        let (reread, decide): (super::Reread<'_>, super::Decide<'_>) = (&reread, &decide);
         self.table.update_beyond(LIKELY, self.key, now, &reread, &decide)
     }
 
