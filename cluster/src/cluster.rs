@@ -73,8 +73,9 @@ impl Cluster {
     /// A bounded number of steps on memory of the calling thread's own, without a lock or an
     /// allocation once the thread has recorded something. Up to 256 threads at a time have such
     /// memory: up to 7.9 MB each where it records many keys (7.4 MB of its own, and 0.5 MB with
-    /// which the node reads it), so up to 2.0 GB in all. It is kept for a thread that comes later.
-    /// Records of other threads, and of keys that find no room, go to maps of 2^20 keys in all
+    /// which the node reads it), so up to 2.0 GB in all. It is kept for a thread that comes later,
+    /// and freed when the node has ended and its last handle and limiter are dropped. Records of
+    /// other threads, and of keys that find no room, go to maps of 2^20 keys in all
     /// ([`Stats::records_shared`]), whose locks are only tried. What finds no room there either is
     /// dropped: [`Stats::records_dropped`].
     ///

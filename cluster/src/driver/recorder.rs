@@ -30,13 +30,12 @@ use crossbeam_utils::CachePadded;
 use tidegate_engine::KeyHash;
 use tokio::sync::Notify;
 
+use self::seat::{MAX_THREADS, NO_RECORDER, Tables};
 use self::shards::{ShardReader, Shards};
 use self::table::{Outcome, Reader, Record, Table};
 use crate::limits::LimitId;
 use crate::protocol::{Delta, Nanos, nanos};
 
-/// Threads that have a table at a time, at most.
-const MAX_THREADS: usize = 256;
 /// The number of a table's slots as a power of two. A table takes 7.4 MB at most, and less
 /// memory while few of them were used.
 const TABLE_BITS: u32 = 16;
@@ -53,7 +52,8 @@ pub(crate) struct Recorder {
     /// Of the size of a table.
     bits: u32,
     singles: Option<u32>,
-    tables: Box<[OnceLock<Arc<Table>>]>,
+    /// Threads only know their places in it: nothing else keeps it.
+    tables: Arc<Tables>,
     /// Tables that were made, or attempts to.
     made: AtomicU64,
     shards: Shards,
@@ -96,14 +96,16 @@ impl Recorder {
 
     /// With tables of 2^`bits` slots, and room for 2^`singles` keys that are used once.
     fn with_tables(started: Instant, bits: u32, singles: Option<u32>) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
+        static NEXT: AtomicU64 = AtomicU64::new(NO_RECORDER + 1);
+        // Collected, because it is too much for some threads' stacks.
+        let tables: Arc<[OnceLock<Table>]> = (0..MAX_THREADS).map(|_| OnceLock::new()).collect();
         Self {
             // F4
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             started,
             bits,
             singles,
-            tables: (0..MAX_THREADS).map(|_| OnceLock::new()).collect(),
+            tables: tables.try_into().expect("as many as were collected"),
             made: AtomicU64::new(0),
             shards: Shards::new(),
             filled: CachePadded::new(AtomicBool::new(false)),
@@ -128,13 +130,28 @@ impl Recorder {
     /// A hint that this thread is about to record something of this key.
     #[inline]
     pub(crate) fn prefetch(&self, limit: LimitId, key: KeyHash) {
-        seat::peek(self.number, |table| table.prefetch(limit.to_bits(), key.to_bits()));
+        if let Some(table) = self.first_table() {
+            table.prefetch(limit.to_bits(), key.to_bits());
+        }
+    }
+
+    /// This thread's table, where this recorder has its first seat.
+    #[expect(clippy::inline_always, reason = "it is a few loads")]
+    #[inline(always)]
+    fn first_table(&self) -> Option<&Table> {
+        self.table(seat::first_of(self.number)?)
+    }
+
+    #[expect(clippy::inline_always, reason = "it is a few loads")]
+    #[inline(always)]
+    fn table(&self, place: u8) -> Option<&Table> {
+        self.tables[usize::from(place)].get()
     }
 
     #[expect(clippy::inline_always, reason = "the record would be handed over in memory")]
     #[inline(always)]
     fn add(&self, record: Record) {
-        let again = seat::peek(self.number, |table| table.record_again(record)).flatten();
+        let again = self.first_table().and_then(|table| table.record_again(record));
         if again != Some(Outcome::Added) {
             let Record { limit, key, debt, at } = record;
             self.add_any(limit, key, debt, at, again);
@@ -151,7 +168,7 @@ impl Recorder {
         }
         let record = Record { limit, key, debt, at };
         let clock = || self.now();
-        let any = || seat::peek(self.number, |table| table.record_any(record, clock));
+        let any = || self.first_table().map(|table| table.record_any(record, clock));
         match done.or_else(any).or_else(|| self.add_seated(record)) {
             Some(Outcome::Added) => {}
             Some(Outcome::Due) => self.wake(),
@@ -159,11 +176,11 @@ impl Recorder {
         }
     }
 
-    /// For a thread whose first table is not of this recorder, or that has none yet.
+    /// For a thread whose first seat is not of this recorder, or that has none yet.
     #[cold]
     fn add_seated(&self, record: Record) -> Option<Outcome> {
-        let record = |table: &Table| table.record(record, || self.now());
-        seat::with(self.number, || self.claim(), record)
+        let table = self.table(seat::sit(self.number, &self.tables, || self.claim())?)?;
+        Some(table.record(record, || self.now()))
     }
 
     #[cold]
@@ -188,30 +205,30 @@ impl Recorder {
         signed(self.started.elapsed())
     }
 
-    /// A table for the calling thread: one that another thread has given back, or a new one.
+    /// The place of a table for the calling thread: of one that another thread has given back, or
+    /// of a new one.
     #[cold]
-    fn claim(&self) -> Option<Arc<Table>> {
+    fn claim(&self) -> Option<u8> {
         if self.is_closed() {
             return None;
         }
         let mut given_back = self.tables().filter(|(_, table)| table.claim());
-        if let Some((_, table)) = given_back.next() {
-            return Some(Arc::clone(table));
+        if let Some((index, _)) = given_back.next() {
+            return u8::try_from(index).ok();
         }
         // F3
         if self.made.load(Ordering::Relaxed) >= MAX_THREADS as u64 {
             return None;
         }
-        let index = self.made.fetch_add(1, Ordering::Relaxed); // F3
-        let place = self.tables.get(index as usize)?;
-        // Each index is given out once, so no thread waits for another one's `set`.
-        let table = Arc::new(Table::new(self.bits, self.singles));
-        place.set(Arc::clone(&table)).ok().map(|()| table)
+        let place = u8::try_from(self.made.fetch_add(1, Ordering::Relaxed)).ok()?; // F3
+        // Each place is given out once, so no thread waits for another one's `set`.
+        let table = Table::new(self.bits, self.singles);
+        self.tables[usize::from(place)].set(table).ok().map(|()| place)
     }
 
     /// The tables that there are, by number. A place that is still empty has a thread that is about
     /// to fill it, and no records.
-    fn tables(&self) -> impl Iterator<Item = (usize, &Arc<Table>)> {
+    fn tables(&self) -> impl Iterator<Item = (usize, &Table)> {
         // F3
         let made = self.made.load(Ordering::Relaxed) as usize;
         let places = self.tables.iter().enumerate().take(made);

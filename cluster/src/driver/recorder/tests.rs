@@ -1,4 +1,6 @@
+use std::cell::RefCell;
 use std::sync::atomic::AtomicUsize;
+use std::sync::mpsc::{SyncSender, sync_channel};
 
 use super::shards::{MAX_SHARD_KEYS, SHARDS};
 use super::*;
@@ -287,6 +289,87 @@ fn a_table_is_used_again_after_its_thread() {
     assert_eq!(take(&recorder).len(), 3 * MAX_THREADS);
 }
 
+fn has_first_seat(recorder: &Recorder) -> bool {
+    recorder.first_table().is_some()
+}
+
+/// A service may end its node and start another one as often as it likes.
+#[test]
+fn the_next_recorder_of_a_thread_is_as_quick_as_its_first() {
+    for _ in 0..3 {
+        let recorder = recorder();
+        record(&recorder, 1);
+        assert!(has_first_seat(&recorder));
+        assert_eq!(sum(&take(&recorder)), 1);
+    }
+}
+
+/// Also while the thread that has used them is idle.
+#[test]
+fn tables_are_freed_with_their_recorder() {
+    let recorder = recorder();
+    record(&recorder, 1);
+    let tables = Arc::downgrade(&recorder.tables);
+    assert_eq!(tables.strong_count(), 1);
+    drop(recorder);
+    assert_eq!(tables.strong_count(), 0);
+}
+
+/// Each has a table of its own, and the one that the thread has used first is the quick one. When
+/// that is gone, the other one is, which had a seat already.
+#[test]
+fn a_thread_uses_two_recorders() {
+    let (first, second) = (recorder(), recorder());
+    for _ in 0..3 {
+        record(&first, 1);
+        record(&second, 1);
+        assert!(has_first_seat(&first) && !has_first_seat(&second));
+    }
+    assert_eq!([first.tables().count(), second.tables().count()], [1, 1]);
+    assert_eq!([sum(&take(&first)), sum(&take(&second))], [3, 3]);
+    drop(first);
+    record(&second, 1);
+    assert!(has_first_seat(&second));
+    record(&second, 1);
+    assert_eq!((second.tables().count(), second.shared(), sum(&take(&second))), (1, 0, 2));
+}
+
+/// What a thread records while its local storage is being destroyed does not go to the table that
+/// it has given back.
+#[test]
+fn a_thread_that_ends_leaves_its_first_seat() {
+    struct AtEnd(Arc<Recorder>, SyncSender<bool>);
+    impl Drop for AtEnd {
+        fn drop(&mut self) {
+            record(&self.0, 2);
+            let _ = self.1.send(has_first_seat(&self.0));
+        }
+    }
+    thread_local! {
+        static AT_END: RefCell<Option<AtEnd>> = const { RefCell::new(None) };
+    }
+    let recorder = Arc::new(recorder());
+    let (sender, had_seat) = sync_channel(2);
+    for is_first in [true, false] {
+        let end = AtEnd(Arc::clone(&recorder), sender.clone());
+        let both = move || {
+            if is_first {
+                record(&end.0, 1);
+            }
+            let recorder = Arc::clone(&end.0);
+            AT_END.set(Some(end));
+            record(&recorder, 1);
+        };
+        std::thread::spawn(both).join().unwrap();
+    }
+    // One of the two finds the seats destroyed, in whichever order that is done.
+    let had_seat: Vec<_> = had_seat.try_iter().collect();
+    assert!(had_seat.contains(&false), "{had_seat:?}");
+    assert_eq!(had_seat.len(), 2);
+    assert_eq!(sum(&take(&recorder)), 5);
+    assert!(recorder.tables().all(|(_, table)| table.claim()));
+}
+
 #[test]
 fn threads_without_a_table_record_too() {
     let recorder = recorder();
@@ -297,8 +380,8 @@ fn threads_without_a_table_record_too() {
     assert_eq!(recorder.shared(), 2);
     assert_eq!(sum(&take(&recorder)), 2);
     // A thread that ends gives way to one that goes on.
-    tables[7].give_back();
-    while recorder.shared() < 10_000 && !tables.iter().any(|table| Arc::strong_count(table) > 2) {
+    recorder.table(tables[7]).unwrap().give_back();
+    while recorder.shared() < 10_000 && !has_first_seat(&recorder) {
         record(&recorder, 1);
     }
     let shared = recorder.shared();
@@ -328,7 +411,7 @@ fn what_no_drain_follows_is_kept_in_no_map() {
     recorder.close();
     record(&recorder, 2);
     assert_eq!((recorder.shared(), take(&recorder).len()), (1, 1));
-    tables[7].give_back();
+    recorder.table(tables[7]).unwrap().give_back();
     assert!(recorder.claim().is_none());
 }
 
