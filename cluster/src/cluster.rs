@@ -28,6 +28,11 @@ impl Cluster {
     /// blocked delays nothing of it; any executor will do to wait for this. Joining continues in
     /// the background: [`Cluster::joined`].
     ///
+    /// A test that pauses tokio's clock (`tokio::time::pause`) does not pause the node: what a
+    /// handle compares with the present on that test's threads, such as ages in [`Stats`], whether
+    /// this node is current, and what a new limit is handed of debt that waits for it, is wrong
+    /// then.
+    ///
     /// # Errors
     /// When the address cannot be bound; peers cannot dial it, or the one that is advertised
     /// ([`Config::advertise`] says which they can); [`Config::byte_cap`] is too small; the system's
