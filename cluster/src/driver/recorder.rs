@@ -52,7 +52,7 @@ pub(crate) struct Recorder {
     /// Of the size of a table.
     bits: u32,
     singles: Option<u32>,
-    /// Threads only know their places in it: nothing else keeps it.
+    /// Threads hold weak references: the tables are freed with the recorder.
     tables: Arc<Tables>,
     /// Tables that were made, or attempts to.
     made: AtomicU64,

@@ -167,8 +167,8 @@ impl<S: State> Table<S> {
     }
 }
 
-/// In debug builds, tests among them, the table calls its closures dynamically, and is compiled
-/// once for each [`State`]; in release builds it is compiled for each caller, and inlined there.
+/// In debug builds, tests among them, the table calls its closures dynamically, and its loops are
+/// compiled once for each [`State`]; in release builds they are compiled for each caller.
 #[cfg(debug_assertions)]
 pub(crate) type Decide<'d> = &'d dyn Fn(u64, u64) -> Option<u64>;
 #[cfg(debug_assertions)]

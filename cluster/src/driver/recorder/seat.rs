@@ -2,7 +2,7 @@
 //!
 //! A thread holds the places of tables, not the tables: these are the recorder's alone. So all of
 //! them are freed with it, also those of threads that never record again; such a thread keeps the
-//! array that the tables were in, 256 KiB, until it ends or records elsewhere for the first time.
+//! array that the tables were in, 256 KiB, until it ends or looks for a seat again.
 
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, OnceLock, Weak};
@@ -29,8 +29,9 @@ thread_local! {
 /// One of the thread's seats, for a quick look: the common case. Nothing is dropped with it, so
 /// that a look does not ask whether that has happened.
 ///
-/// It is of the recorder that the thread has used first of those that are not gone. Another one
-/// that is in use at the same time keeps to [`SEATS`], so that two do not displace each other.
+/// It is of the first recorder on which the thread has recorded, with a table there, since the seat
+/// was free; one that is gone keeps it until the thread looks for a seat again. Another one that is
+/// in use at the same time keeps to [`SEATS`], so that two do not displace each other.
 #[derive(Debug)]
 struct First {
     recorder: Cell<u64>,
@@ -59,7 +60,8 @@ impl First {
     }
 }
 
-/// Of each recorder that this thread has used: as many as were not gone when it last took one.
+/// Of each recorder that this thread has used: as many as were not gone when it last looked for
+/// one.
 #[derive(Debug)]
 struct Seat {
     recorder: u64,
@@ -78,7 +80,7 @@ impl Seat {
 impl Drop for Seat {
     /// Also when the thread ends.
     fn drop(&mut self) {
-        // First, because the table is another thread's next.
+        // What this thread still records must not go to a table that it no longer owns.
         let _ = FIRST.try_with(|first| first.leave(self.recorder));
         let tables = self.tables.upgrade();
         let places = tables.as_deref().zip(self.place);

@@ -293,7 +293,7 @@ fn has_first_seat(recorder: &Recorder) -> bool {
     recorder.first_table().is_some()
 }
 
-/// A service may end its node and start another one as often as it likes.
+/// A service may end its node, drop what it has of it, and start another one as often as it likes.
 #[test]
 fn the_next_recorder_of_a_thread_is_as_quick_as_its_first() {
     for _ in 0..3 {
