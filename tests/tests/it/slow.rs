@@ -156,6 +156,13 @@ fn heads_are_as_large_as_was_said() {
     assert_eq!(of_length(most + 1), (1_025, too_large.to_owned()));
     assert_eq!(status(&"x: y\r\n".repeat(15)).1, "HTTP/1.1 200 OK");
     assert_eq!(status(&"x: y\r\n".repeat(16)).1, too_large);
+    let mut client = Raw::connect(node.http);
+    client.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 TLS\r\n\r\n");
+    assert_eq!(client.http_answer().0, "HTTP/1.1 400 Bad Request");
+    let errors = |code: &str| {
+        node.metric(&format!("tidegate_errors_total{{frontend=\"http\",code=\"{code}\"}}"))
+    };
+    assert_eq!((errors("head_too_large"), errors("not_http")), (2, 1));
     // Unless another number is given, hyper's own is the bound.
     let usual = Node::start(&[]);
     for (fields, expected) in [(99, "HTTP/1.1 200 OK"), (100, too_large)] {

@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use hyper::Request;
@@ -15,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::answer::{Code, is_last, last};
 use super::gate::Gate;
-use super::head::head_missing;
+use super::head::{HeadError, head_missing};
 use super::routes::Routes;
 use super::socket::ClientSocket;
 use super::{router, turn};
@@ -53,8 +54,9 @@ impl HttpFrontEnd {
         let meter = service.meter(FrontEndName::Http);
         // Each code is there from the start.
         let errors = service.metrics().errors();
-        for code in Code::ALL {
-            errors.count_http(code.name(), 0);
+        let codes = Code::ALL.map(Code::name).into_iter();
+        for code in codes.chain(HeadError::ALL.map(HeadError::name)) {
+            errors.count_http(code, 0);
         }
         let bodies = Arc::new(Budget::new(bounds.held_body_bytes));
         let turns = Turns::default();
@@ -129,20 +131,38 @@ async fn talk(socket: &ClientSocket<'_>, node: &Routes, drain: &CancellationToke
         }
     });
     let connection = builder(&node.bounds).serve_connection(TokioIo::new(socket), service);
-    let mut connection = std::pin::pin!(connection);
+    let mut connection = Counted { connection: std::pin::pin!(connection), node };
     tokio::select! {
         biased;
-        () = socket.drive(connection.as_mut()) => return false,
+        () = socket.drive(Pin::new(&mut connection)) => return false,
         () = drain.cancelled() => {}
     }
-    if !drain_requests(socket, connection.as_mut(), node.bounds.under_way).await {
+    if !drain_requests(socket, Pin::new(&mut connection), node.bounds.under_way).await {
         return false;
     }
     // hyper closes this side. A client that reads late may send before it has read all.
     let is_idle = socket.is_idle() && !socket.holds_answers();
-    connection.as_mut().graceful_shutdown();
-    socket.drive(connection.as_mut()).await;
+    connection.connection.as_mut().graceful_shutdown();
+    socket.drive(Pin::new(&mut connection)).await;
     is_idle
+}
+
+/// What hyper serves. A head that hyper refuses itself, which ends the connection, is counted.
+struct Counted<'a, C> {
+    connection: Pin<&'a mut C>,
+    node: &'a Routes,
+}
+
+impl<C: Future<Output = hyper::Result<()>>> Future for Counted<'_, C> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let ended = ready!(self.connection.as_mut().poll(context));
+        if let Some(code) = ended.err().and_then(|error| HeadError::of(&error)) {
+            self.node.service.metrics().errors().count_http(code.name(), 1);
+        }
+        Poll::Ready(())
+    }
 }
 
 /// Answers what has arrived, which hyper would drop where it has not begun to read it, and what is
@@ -194,6 +214,7 @@ async fn refuse(mut stream: TcpStream, node: Arc<Routes>) {
     // The time is bounded, so a client may close its side.
     builder.keep_alive(false).half_close(true);
     let connection = builder.serve_connection(TokioIo::new(&mut stream), service);
+    let connection = Counted { connection: std::pin::pin!(connection), node: &node };
     if tokio::time::timeout(LINGER, connection).await.is_ok() {
         // A body may be on its way.
         linger(&mut stream).await;

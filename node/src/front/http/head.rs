@@ -1,4 +1,4 @@
-//! How long a client may take for the head of a request.
+//! The heads of requests: how long a client may take for one, and which ones hyper refuses.
 
 use std::time::Duration;
 
@@ -18,6 +18,36 @@ pub async fn head_missing(socket: &ClientSocket<'_>, timeout: Duration) {
             return;
         }
         deadline = due;
+    }
+}
+
+/// What is wrong with a head that hyper answers by itself, without a body. Names and meanings stay
+/// as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadError {
+    /// It is not HTTP/1: 400, or nothing where HTTP/2 begins.
+    NotHttp,
+    /// 431, or 414 of a path.
+    TooLarge,
+}
+
+impl HeadError {
+    pub const ALL: [Self; 2] = [Self::NotHttp, Self::TooLarge];
+
+    /// Of what a connection ended with; `None` where that was something else.
+    pub fn of(error: &hyper::Error) -> Option<Self> {
+        if error.is_parse_too_large() {
+            Some(Self::TooLarge)
+        } else {
+            error.is_parse().then_some(Self::NotHttp)
+        }
+    }
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NotHttp => "not_http",
+            Self::TooLarge => "head_too_large",
+        }
     }
 }
 
