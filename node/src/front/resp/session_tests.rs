@@ -121,7 +121,9 @@ fn what_is_refused_is_counted_by_its_code() {
     let limiters = Limiters::build(&[LimitConfig::built_in()], &Gossip::alone(), &hasher).unwrap();
     let service = Arc::new(Service::new(limiters, Gossip::alone()));
     let address = "127.0.0.1:1".parse().unwrap();
-    let server = ServerInfo::new(Arc::clone(&service), address, None, RespBounds::default());
+    let mut bounds = RespBounds::default();
+    (bounds.transaction.commands, bounds.transaction.bytes) = (usize::MAX, usize::MAX);
+    let server = ServerInfo::new(Arc::clone(&service), address, None, bounds);
     let mut session = Session::new(Arc::new(server), None);
     let refused = ["CL.THROTTLE a -1 1 60", "CL.THROTTLE a x 1 60", "THROTTLE a 0 1 60"];
     talk(&mut session, &refused);
@@ -133,6 +135,10 @@ fn what_is_refused_is_counted_by_its_code() {
     talk(&mut session, &["MULTI", "MULTI", "ECHO", "EXEC", "AUTH p"]);
     talk(&mut session, &["CLIENT REPLY SKIP", "DISCARD", "SELECT 1", "MULTI", "PING", "EXEC"]);
     talk(&mut session, &["AUTH other x"]);
+    // One that takes all room of transactions.
+    talk(&mut session, &["MULTI"]);
+    while talk(&mut session, &[&format!("ECHO {}", "x".repeat(60_000))]) == "+QUEUED" {}
+    talk(&mut session, &["DISCARD"]);
     session.is_let_in = false;
     talk(&mut session, &["PING", "HELLO 3"]);
     session.fail(ProtocolError::ArgumentCount, &mut Vec::new());
@@ -142,7 +148,7 @@ fn what_is_refused_is_counted_by_its_code() {
         ("unknown_command", 1),
         ("no_password", 2),
         ("wrong_password", 1),
-        ("no_room", 0),
+        ("no_room", 1),
         ("protocol", 1),
     ] {
         let line = format!("tidegate_errors_total{{frontend=\"resp\",code=\"{code}\"}} {count}\n");

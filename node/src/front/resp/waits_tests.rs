@@ -89,6 +89,31 @@ async fn a_client_that_sends_without_pause_keeps_no_transaction() {
     assert!(aborted(&session), "it is waited for");
 }
 
+/// Neither does one from whose socket there is always something to read.
+#[tokio::test(start_paused = true)]
+async fn a_pipeline_keeps_no_transaction() {
+    const WATCHES: usize = 100_000;
+    const WATCHING: &str = "-ERR WATCH inside MULTI is not allowed\r\n";
+    let front_end = front_end(1024 * 1024);
+    let mut client = connect(&front_end).await;
+    in_no_time(queue(&mut client, LARGE)).await;
+    let (mut reading, mut sending) = client.into_split();
+    let reading = tokio::spawn(async move {
+        let mut replies = vec![0; WATCHES * WATCHING.len()];
+        // Time passes while it reads.
+        for replies in replies.chunks_mut(WATCHES * WATCHING.len() / 200) {
+            reading.read_exact(replies).await.unwrap();
+            tokio::time::advance(COMMAND_TIMEOUT / 20).await;
+        }
+        let mut reply = vec![0; ABORTED.len()];
+        reading.read_exact(&mut reply).await.unwrap();
+        String::from_utf8(reply).unwrap()
+    });
+    sending.write_all(&b"WATCH k\r\n".repeat(WATCHES)).await.unwrap();
+    sending.write_all(b"EXEC\r\n").await.unwrap();
+    assert_eq!(in_no_time(reading).await.unwrap(), ABORTED);
+}
+
 /// Also one that sends more before it reads. Longer where the systems of both ends hold replies.
 #[tokio::test(start_paused = true)]
 async fn a_client_may_read_late_what_a_drain_has_answered() {
