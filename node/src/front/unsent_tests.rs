@@ -2,6 +2,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -33,6 +34,13 @@ pub async fn pair() -> (TcpStream, TcpStream) {
     sockopt::set_socket_send_buffer_size(&accepted, BUFFER_BYTES).unwrap();
     accepted.set_nodelay(true).unwrap();
     (client, accepted)
+}
+
+/// Waits until a client can read more, or there is none: the time in which the systems announce to
+/// each other what has been read, and send what they hold, is not paused.
+fn more_arrives(client: &TcpStream) {
+    let time = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+    poll(&mut [PollFd::new(client, PollFlags::IN)], Some(&time)).unwrap();
 }
 
 fn metrics() -> ConnectionMetrics {
@@ -79,8 +87,7 @@ async fn a_slow_client_is_served() {
         while read < BYTES {
             sleep(WRITE_TIMEOUT / 3).await;
             read += client.read(&mut piece).await.unwrap();
-            // The time of the systems is not paused: they announce the room to each other.
-            std::thread::sleep(Duration::from_millis(5));
+            more_arrives(&client);
         }
     });
     let mut bounded = Bounded { stream: &mut stream, unsent: &mut unsent };
@@ -101,8 +108,7 @@ async fn a_slow_client_gives_way_where_room_is_scarce() {
         let mut piece = vec![0; BUFFER_BYTES];
         while client.read(&mut piece).await.is_ok() {
             sleep(SCARCE_TIMEOUT / 4).await;
-            // The time of the systems is not paused: they announce the room to each other.
-            std::thread::sleep(Duration::from_millis(5));
+            more_arrives(&client);
         }
     });
     let mut bounded = Bounded { stream: &mut stream, unsent: &mut unsent };
@@ -125,8 +131,7 @@ async fn a_client_that_reads_on_is_served_however_far_it_is_behind() {
         let mut piece = vec![0; BUFFER_BYTES];
         while client.read(&mut piece).await.is_ok_and(|count| count > 0) {
             sleep(SCARCE_TIMEOUT / 8).await;
-            // The time of the systems is not paused: they announce the room to each other.
-            std::thread::sleep(Duration::from_millis(5));
+            more_arrives(&client);
         }
     });
     let mut others = Share::new(budget);
@@ -231,8 +236,7 @@ async fn a_client_that_reads_on_is_served_while_the_node_drains() {
         while read < BYTES {
             sleep(LINGER / 4).await;
             read += client.read(&mut piece).await.unwrap();
-            // The time of the systems is not paused: they announce the room to each other.
-            std::thread::sleep(Duration::from_millis(5));
+            more_arrives(&client);
         }
     });
     let mut bounded = Bounded { stream: &mut stream, unsent: &mut unsent };
