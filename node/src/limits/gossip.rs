@@ -159,7 +159,8 @@ impl Gossip {
         if let Some(cluster) = &self.0
             && !cluster.is_current()
         {
-            cluster.current().await;
+            // Futures that hold this one are small where it does not wait.
+            Box::pin(cluster.current()).await;
         }
     }
 

@@ -1,13 +1,14 @@
 //! The bodies of requests, within bounds of size, time and memory.
 
-use std::pin::pin;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use hyper::body::Body;
+use hyper::body::{Body, Frame};
 use tokio::time::Instant;
 
 use super::answer::{Answer, Code, Problem, error, last};
@@ -71,7 +72,7 @@ impl Whole {
 /// # Errors
 /// Why there is none.
 pub async fn read<B>(
-    body: B,
+    mut body: B,
     max: usize,
     time: Duration,
     room: &Arc<Budget>,
@@ -79,43 +80,64 @@ pub async fn read<B>(
 where
     B: Body<Data = Bytes> + Unpin,
 {
-    let mut reading = pin!(collect(body, max, room));
-    // A body that came with its head needs no timer.
-    let read = std::future::poll_fn(|context| Poll::Ready(reading.as_mut().poll(context))).await;
-    if let Poll::Ready(read) = read {
-        return read;
-    }
-    tokio::select! {
-        biased;
-        read = reading => read,
-        () = deadline::passed(Instant::now() + time) => Err(Missing::Late),
-    }
-}
-
-async fn collect<B>(mut body: B, max: usize, room: &Arc<Budget>) -> Result<Whole, Missing>
-where
-    B: Body<Data = Bytes> + Unpin,
-{
     if body.size_hint().lower() > max as u64 {
         return Err(Missing::TooLarge);
     }
+    let first = poll_fn(|context| Poll::Ready(Pin::new(&mut body).poll_frame(context))).await;
+    let first = match first {
+        // It came with its head, as most do, and needs no timer and no memory.
+        Poll::Ready(Some(Ok(frame))) if body.is_end_stream() => match frame.into_data() {
+            Ok(data) if data.len() <= max => return Ok(Whole { bytes: data, share: None }),
+            Ok(_) => return Err(Missing::TooLarge),
+            Err(trailers) => Poll::Ready(Some(Ok(trailers))),
+        },
+        first => first,
+    };
+    let read = async {
+        tokio::select! {
+            biased;
+            read = collect(body, first, max, room) => read,
+            () = deadline::passed(Instant::now() + time) => Err(Missing::Late),
+        }
+    };
+    // The future of a check is moved when it begins: others pay nothing for this part of it.
+    Box::pin(read).await
+}
+
+/// Puts a body together from its first frame, which may not be there yet, and those to come.
+async fn collect<B>(
+    mut body: B,
+    first: Poll<Option<Result<Frame<Bytes>, B::Error>>>,
+    max: usize,
+    room: &Arc<Budget>,
+) -> Result<Whole, Missing>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
     let mut whole = Vec::new();
     let mut share = None;
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|_| Missing::Incomplete)?.into_data() else { continue };
-        let length = whole.len() + data.len();
-        if length > max {
-            return Err(Missing::TooLarge);
+    let mut next = match first {
+        Poll::Ready(first) => first,
+        Poll::Pending => body.frame().await,
+    };
+    while let Some(frame) = next {
+        let frame = frame.map_err(|_| Missing::Incomplete)?;
+        if let Ok(data) = frame.into_data() {
+            let length = whole.len() + data.len();
+            if length > max {
+                return Err(Missing::TooLarge);
+            }
+            if whole.is_empty() && body.is_end_stream() {
+                return Ok(Whole { bytes: data, share });
+            }
+            reserve(&mut whole, length, max);
+            whole.extend_from_slice(&data);
+            let share = share.get_or_insert_with(|| Share::new(Arc::clone(room)));
+            if !share.resize(whole.capacity().saturating_sub(FREE_BYTES)) {
+                return Err(Missing::NoRoom);
+            }
         }
-        if whole.is_empty() && body.is_end_stream() {
-            return Ok(Whole { bytes: data, share });
-        }
-        reserve(&mut whole, length, max);
-        whole.extend_from_slice(&data);
-        let share = share.get_or_insert_with(|| Share::new(Arc::clone(room)));
-        if !share.resize(whole.capacity().saturating_sub(FREE_BYTES)) {
-            return Err(Missing::NoRoom);
-        }
+        next = body.frame().await;
     }
     Ok(Whole { bytes: whole.into(), share })
 }
@@ -172,7 +194,6 @@ mod tests {
     use std::convert::Infallible;
 
     use http_body_util::Full;
-    use hyper::body::Frame;
 
     use super::*;
 

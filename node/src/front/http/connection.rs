@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::answer::{Code, is_last, last};
 use super::gate::Gate;
 use super::head::{HeadError, head_missing};
+use super::router::Routed;
 use super::routes::Routes;
 use super::socket::ClientSocket;
 use super::{router, turn};
@@ -110,12 +111,13 @@ async fn talk(socket: &ClientSocket<'_>, node: &Routes, drain: &CancellationToke
         let work = turn::work_of(&request);
         let waits = socket.asked(work);
         let (has_body, version) = (!request.body().is_end_stream(), request.version());
+        let routed = Routed::new(node, request);
         async move {
             if waits {
                 node.turns.next().await;
                 socket.begin_turn();
             }
-            let mut answer = router::answer(node, request).await;
+            let mut answer = routed.answer(node).await;
             // A client that keeps its connections, as a load balancer, takes them elsewhere.
             let ends = node.readiness.is_stopping() && socket.nothing_follows();
             if ends || socket.ends_with_next() {

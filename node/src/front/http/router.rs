@@ -24,33 +24,51 @@ const SKIPPED_WITHIN: Duration = Duration::from_secs(1);
 /// The lines of the log about requests of pages, and for hosts, that are not allowed.
 static STOPPED: SharedLogThrottle = SharedLogThrottle::new("requests that were refused");
 
-/// What a request is answered by.
-enum Route {
-    /// Its body.
-    Check,
-    Batch,
-    /// Its head alone.
-    Other,
+/// What a request is answered by, without the rest of it.
+///
+/// A future is moved when it begins, so one that is made for each request holds what all have;
+/// what else is held for a request is boxed.
+pub struct Routed {
+    passed: Result<Option<Passed>, Box<Answer>>,
+    route: Route,
 }
 
-pub async fn answer(node: &Routes, request: Request<Incoming>) -> Answer {
-    let passed = pass(node, &request);
-    let mut answer = match (&passed, route(&request)) {
-        (Ok(_), Route::Check) => check::answer(node, request.into_body()).await,
-        (Ok(_), Route::Batch) => batch::answer(node, request.into_body()).await,
-        _ if request.body().is_end_stream() => by_head(node, &request, &passed),
-        _ => {
-            let (head, body) = request.into_parts();
-            let is_read = skip(node, &head.headers, body).await;
-            let answer = by_head(node, &Request::from_parts(head, ()), &passed);
-            if is_read { answer } else { last(answer) }
-        }
-    };
-    refused::count(&node.service, &answer);
-    if let Ok(Some(passed)) = passed {
-        passed.add_to(answer.headers_mut());
+enum Route {
+    /// The body of a check.
+    Check(Incoming),
+    Batch(Incoming),
+    /// Its head alone.
+    Head(Box<Request<Incoming>>),
+}
+
+impl Routed {
+    pub fn new(node: &Routes, request: Request<Incoming>) -> Self {
+        let passed = pass(node, &request);
+        let is_post = request.method() == Method::POST;
+        let route = match request.uri().path() {
+            "/v1/check" if is_post && passed.is_ok() => Route::Check(request.into_body()),
+            "/v1/check-batch" if is_post && passed.is_ok() => Route::Batch(request.into_body()),
+            _ => Route::Head(request.into()),
+        };
+        Self { passed, route }
     }
-    answer
+
+    pub async fn answer(self, node: &Routes) -> Answer {
+        let Self { passed, route } = self;
+        let mut answer = match route {
+            Route::Check(body) => check::answer(node, body).await,
+            Route::Batch(body) => Box::pin(batch::answer(node, body)).await,
+            Route::Head(request) if request.body().is_end_stream() => {
+                by_head(node, &request, &passed)
+            }
+            Route::Head(request) => Box::pin(by_head_alone(node, *request, &passed)).await,
+        };
+        refused::count(&node.service, &answer);
+        if let Ok(Some(passed)) = passed {
+            passed.add_to(answer.headers_mut());
+        }
+        answer
+    }
 }
 
 /// The answer to a client beyond the bound on connections. Probes are answered as ever: what asks
@@ -122,12 +140,16 @@ fn log_stopped(of: &[u8], why: &str) {
     }
 }
 
-fn route<B>(request: &Request<B>) -> Route {
-    match request.uri().path() {
-        "/v1/check" if request.method() == Method::POST => Route::Check,
-        "/v1/check-batch" if request.method() == Method::POST => Route::Batch,
-        _ => Route::Other,
-    }
+/// The answer to a request whose body says nothing to it, and is read all the same.
+async fn by_head_alone(
+    node: &Routes,
+    request: Request<Incoming>,
+    passed: &Result<Option<Passed>, Box<Answer>>,
+) -> Answer {
+    let (head, body) = request.into_parts();
+    let is_read = skip(node, &head.headers, body).await;
+    let answer = by_head(node, &Request::from_parts(head, ()), passed);
+    if is_read { answer } else { last(answer) }
 }
 
 /// Reads a body that does not matter, so that its connection goes on. False where it is larger than
