@@ -3,11 +3,11 @@
 //! A process that was stopped goes on with all of its threads at once, so a thread cannot rely on
 //! the driver having noticed: what it reads is not whether the node is current, but until when.
 //!
-//! | site | ordering | partner | what breaks if weaker |
-//! |---|---|---|---|
-//! | C1 the time is stored | release | C2: a thread that reads a later time sees what the driver has applied to the words before | a decision from a word as old as the stop |
-//! | C2 the time is loaded | acquire | C1 | as C1 |
-//! | C3 the time is loaded by the driver | relaxed | it has stored it itself | - |
+//! | site | ordering | partner | what breaks if weaker | mutation that shows it |
+//! |---|---|---|---|---|
+//! | C1 the time is stored | release | C2: a thread that reads a later time sees what the driver has applied to the words before | a decision from a word as old as the stop | - |
+//! | C2 the time is loaded | acquire | C1 | as C1 | - |
+//! | C3 the time is loaded by the driver | relaxed | it has stored it itself | - | - |
 
 use std::future::poll_fn;
 use std::pin::pin;

@@ -1,10 +1,10 @@
 //! The hasher of keys, which the cluster agrees on while its nodes run.
 //!
-//! | site | ordering | partner | what breaks if weaker |
-//! |---|---|---|---|
-//! | K1 the index is stored | release | K2: a thread that reads the index finds the hasher in its place | a hash by the first hasher, for a moment |
-//! | K2 the index is loaded | acquire | K1 | as K1 |
-//! | K3 the index is loaded by the thread that stores it | relaxed | none: it stored it | - |
+//! | site | ordering | partner | what breaks if weaker | mutation that shows it |
+//! |---|---|---|---|---|
+//! | K1 the index is stored | release | K2: a thread that reads the index finds the hasher in its place | a hash by the first hasher, for a moment | - |
+//! | K2 the index is loaded | acquire | K1 | as K1 | - |
+//! | K3 the index is loaded by the thread that stores it | relaxed | none: it stored it | - | - |
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
