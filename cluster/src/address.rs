@@ -14,10 +14,10 @@ pub(crate) fn dialled(
 ) -> Result<SocketAddr, (SocketAddr, &'static str)> {
     let addr = canonical(advertise.unwrap_or(bind));
     // Peers get no scope, which would mean something else to them.
-    let told = SocketAddr::new(addr.ip(), addr.port());
-    match undialable(canonical(bind).ip(), told) {
+    let advertised = SocketAddr::new(addr.ip(), addr.port());
+    match undialable(canonical(bind).ip(), advertised) {
         Some(problem) => Err((addr, problem)),
-        None => Ok(told),
+        None => Ok(advertised),
     }
 }
 

@@ -21,8 +21,8 @@ use std::process::ExitCode;
 
 use config::cli::{CliCommand, Exit, LogFormat, ServeArgs};
 use serve::StopReason;
+use telemetry::blocking_writer::print;
 use telemetry::log::json_line;
-use telemetry::patient::print;
 use tracing::Level;
 
 /// The exit code of a mistake in flags, files or addresses.

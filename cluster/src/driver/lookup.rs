@@ -41,9 +41,9 @@ const MAX_KEPT: usize = 256;
 
 pub(super) type Addresses = Result<BTreeSet<SocketAddr>, String>;
 /// What a resolver says of a name.
-type Told = Result<Vec<IpAddr>, String>;
+type Answer = Result<Vec<IpAddr>, String>;
 /// A question to the system: its answer, once there is one.
-type Question = watch::Receiver<Option<Told>>;
+type Question = watch::Receiver<Option<Answer>>;
 
 /// Answers about names.
 #[derive(Debug)]
@@ -125,7 +125,7 @@ impl Resolver {
     }
 
     /// What the system says of a name; `late` is what it said to an earlier question.
-    async fn ask_system(&self, name: &str, late: &mut Option<Told>) -> Told {
+    async fn ask_system(&self, name: &str, late: &mut Option<Answer>) -> Answer {
         let under_way = self.asked().get(name).cloned();
         if let Some(question) = &under_way {
             late.clone_from(&question.borrow());
@@ -134,9 +134,9 @@ impl Resolver {
             Some(question) if late.is_none() => question,
             _ => self.begin_asking(name).await?,
         };
-        let told = question.wait_for(Option::is_some).await.map(|told| told.clone());
+        let answer = question.wait_for(Option::is_some).await.map(|answer| answer.clone());
         self.asked().remove(name);
-        told.ok().flatten().unwrap_or_else(|| Err(thread::ended()))
+        answer.ok().flatten().unwrap_or_else(|| Err(thread::ended()))
     }
 
     async fn begin_asking(&self, name: &str) -> Result<Question, String> {
@@ -166,7 +166,7 @@ impl Resolver {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn ask_servers(&self, name: &str) -> Told {
+    async fn ask_servers(&self, name: &str) -> Answer {
         let found = self.dns().map_err(|error| shown(&error))?.lookup_ip(name).await;
         found.map(|found| found.iter().collect()).map_err(|error| shown(&error))
     }

@@ -156,7 +156,7 @@ mod tests {
 
     /// Runs a node that ends at once: whether what its links hold is closed when a caller
     /// learns of it.
-    async fn is_closed_when_told(takes: Duration) -> bool {
+    async fn is_closed_when_asked(takes: Duration) -> bool {
         let is_closed = Arc::new(AtomicBool::new(false));
         let held = Held { is_closed: Arc::clone(&is_closed), takes };
         let end = start(move || {
@@ -164,22 +164,22 @@ mod tests {
                 let _held = held;
                 std::future::pending::<()>().await;
             });
-            let (told, end) = oneshot::channel::<()>();
-            Ok((end, async move { told }))
+            let (asked, end) = oneshot::channel::<()>();
+            Ok((end, async move { asked }))
         });
-        let told = tokio::time::timeout(PATIENCE, end.await.unwrap()).await;
-        assert!(told.is_ok_and(|told| told.is_err()));
+        let closed = tokio::time::timeout(PATIENCE, end.await.unwrap()).await;
+        assert!(closed.is_ok_and(|closed| closed.is_err()));
         is_closed.load(Ordering::Relaxed)
     }
 
     #[tokio::test]
     async fn who_waits_for_the_end_of_a_node_finds_its_sockets_closed() {
-        assert!(is_closed_when_told(END_TIMEOUT / 50).await);
+        assert!(is_closed_when_asked(END_TIMEOUT / 50).await);
     }
 
     #[tokio::test]
     async fn a_task_that_blocks_is_not_waited_for_without_end() {
-        assert!(!is_closed_when_told(END_TIMEOUT * 20).await);
+        assert!(!is_closed_when_asked(END_TIMEOUT * 20).await);
     }
 
     #[test]

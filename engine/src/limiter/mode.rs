@@ -11,8 +11,7 @@ use super::lease::Leases;
 
 /// What decides a check.
 ///
-/// In two steps, each with a tag of its own: a check by the word alone compares the first tag where
-/// it is, and loads nothing.
+/// Nested, so that a check by the word alone compares one discriminant and loads nothing.
 #[derive(Debug)]
 pub(crate) enum Mode {
     /// The key's word alone.

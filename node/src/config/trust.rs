@@ -142,7 +142,7 @@ mod tests {
 
     /// A node that is no user's but root's could not read the file of another with that mode.
     #[test]
-    fn who_is_not_the_owner_is_told_to_become_it_first() {
+    fn one_who_is_not_the_owner_has_to_become_it_first() {
         assert_eq!([advice(7, 7), advice(7, ROOT), advice(ROOT, ROOT)], ["chmod 600"; 3]);
         for owner in [ROOT, 8] {
             assert!(advice(owner, 7).starts_with("it belongs to another user: chown"));

@@ -77,7 +77,7 @@ impl Share {
     /// Whether the budget is scarce, and this connection holds more than `least` and than its part:
     /// half of the budget, divided among those that hold some. While it is scarce one of them holds
     /// more than its part.
-    pub fn is_greedy(&self, least: usize) -> bool {
+    pub fn exceeds_its_part(&self, least: usize) -> bool {
         // M2
         let holders = self.budget.holders.load(Ordering::Relaxed).max(1);
         self.held > least.max(self.budget.bytes / 2 / holders) && self.is_scarce()
@@ -117,7 +117,7 @@ mod tests {
             assert!(share.resize(bytes));
             share
         });
-        let greedy = |least| shares.each_ref().map(|share| share.is_greedy(least));
+        let greedy = |least| shares.each_ref().map(|share| share.exceeds_its_part(least));
         assert_eq!(greedy(0), [false; 4]);
         let mut other = Share::new(budget);
         (0..3).for_each(|_| assert!(other.resize(1) && other.resize(0)));

@@ -107,7 +107,7 @@ mod tests {
     #[tokio::test]
     async fn the_oldest_makes_way_and_those_that_have_ended_need_not() {
         let (refusals, tasks) = (Refusals::new(2), TaskTracker::new());
-        // Each ends when it is told; whether it is still there is seen at its end of the channel.
+        // Each ends when notified; whether it is still there is seen at its end of the channel.
         let start = || {
             let (end, ended) = oneshot::channel::<()>();
             refusals.start(async { drop(ended.await) }, &tasks);

@@ -45,12 +45,12 @@ impl Stall {
     }
 
     /// Ready once it has lasted too long: `timeout`; [`SCARCE_TIMEOUT`] where the connection
-    /// `is_greedy`; [`LINGER`] once the node drains.
+    /// `exceeds_its_part`; [`LINGER`] once the node drains.
     pub fn poll(
         &mut self,
         context: &mut Context<'_>,
         timeout: Duration,
-        is_greedy: impl Fn() -> bool,
+        exceeds_its_part: impl Fn() -> bool,
     ) -> Poll<()> {
         loop {
             let drain = self.drain.as_mut();
@@ -62,7 +62,7 @@ impl Stall {
             if let Some(drained) = self.drained {
                 end = end.min(drained + LINGER);
             }
-            if is_greedy() {
+            if exceeds_its_part() {
                 end = end.min(self.since + SCARCE_TIMEOUT);
             }
             if now >= end {

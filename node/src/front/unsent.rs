@@ -155,8 +155,8 @@ impl Unsent {
                 Err(Errno::AGAIN) => {
                     self.hold(stream, bytes.len())?;
                     let stall = self.stall.get_or_insert_with(|| Stall::new(self.drain.as_ref()));
-                    let is_greedy = || self.share.is_greedy(SPARED_BYTES);
-                    ready!(stall.poll(context, self.timeout, is_greedy));
+                    let exceeds_its_part = || self.share.exceeds_its_part(SPARED_BYTES);
+                    ready!(stall.poll(context, self.timeout, exceeds_its_part));
                     self.metrics.closed_write_timeout.inc();
                     return Poll::Ready(Err(self.exceed(stream, io::ErrorKind::TimedOut)));
                 }

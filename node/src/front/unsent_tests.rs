@@ -136,7 +136,7 @@ async fn a_client_that_reads_on_is_served_however_far_it_is_behind() {
     });
     let mut others = Share::new(budget);
     let (start, waiting) = (Instant::now(), vec![b'x'; BEHIND + BEHIND / 4]);
-    let mut is_greedy = 0;
+    let mut beyond_its_part = 0;
     while start.elapsed() < WRITE_TIMEOUT * 2 {
         let mut bounded = Bounded { stream: &mut stream, unsent: &mut unsent };
         let sent = bounded.write(&waiting).await.unwrap();
@@ -144,9 +144,9 @@ async fn a_client_that_reads_on_is_served_however_far_it_is_behind() {
         if start.elapsed() > WRITE_TIMEOUT + SCARCE_TIMEOUT {
             assert!(others.resize(BEHIND * 2));
         }
-        is_greedy += usize::from(unsent.share.is_greedy(SPARED_BYTES));
+        beyond_its_part += usize::from(unsent.share.exceeds_its_part(SPARED_BYTES));
     }
-    assert!(is_greedy > 10, "{is_greedy}");
+    assert!(beyond_its_part > 10, "{beyond_its_part}");
     drop(stream);
     reader.await.unwrap();
 }

@@ -16,7 +16,7 @@ use tidegate_engine::Quota;
 use self::log::Log;
 use crate::config::cli::ReplayArgs;
 use crate::config::quota;
-use crate::telemetry::patient::print;
+use crate::telemetry::blocking_writer::print;
 
 /// A larger part of a log than one line in this many should not be left out without a warning: the
 /// figures would be of another log.

@@ -10,8 +10,8 @@ use tracing::Level;
 
 use crate::config::file::LimitConfig;
 use crate::config::origin::Host;
+use crate::telemetry::blocking_writer::BlockingWriter;
 use crate::telemetry::log::json_line;
-use crate::telemetry::patient::Patient;
 
 /// Standard output, for one text. A thread writes it, so nothing waits for its reader: it may be a
 /// terminal that is stopped.
@@ -24,7 +24,7 @@ impl Output {
     pub fn start() -> io::Result<Self> {
         let (sender, texts) = sync_channel::<String>(1);
         Builder::new().name("output".to_owned()).spawn(move || {
-            let mut out = Patient(io::stdout());
+            let mut out = BlockingWriter(io::stdout());
             for text in texts {
                 // A closed standard output does not stop the node.
                 let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());

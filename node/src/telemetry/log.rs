@@ -24,7 +24,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::cli::LogFormat;
-use crate::telemetry::patient::Patient;
+use crate::telemetry::blocking_writer::BlockingWriter;
 
 /// Lines that wait to be written, at most.
 const MAX_LINES: usize = 1_024;
@@ -56,7 +56,9 @@ pub fn start(level: LevelFilter, format: LogFormat) -> Guard {
     let left_out = Arc::new(AtomicU64::new(0));
     let writer = Writer { lines: lines.clone(), left_out: Arc::clone(&left_out) };
     let thread = std::thread::Builder::new().name("log".to_owned());
-    if thread.spawn(move || write(&written, &left_out, format, &mut Patient(io::stderr()))).is_err()
+    if thread
+        .spawn(move || write(&written, &left_out, format, &mut BlockingWriter(io::stderr())))
+        .is_err()
     {
         // Without a thread there is no log; the node works all the same.
         return Guard(None);

@@ -1,5 +1,6 @@
 //! What operators see: metrics and log lines.
 
+pub mod blocking_writer;
 pub mod errors;
 pub mod exposition;
 pub mod log;
@@ -7,7 +8,6 @@ pub mod log_throttle;
 pub mod meter;
 pub mod metrics;
 mod over_admission;
-pub mod patient;
 mod peer_metrics;
 #[cfg(test)]
 pub mod testing;

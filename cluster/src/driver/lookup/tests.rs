@@ -26,9 +26,9 @@ fn shown(found: &BTreeSet<SocketAddr>) -> Vec<String> {
 #[tokio::test]
 async fn a_name_has_all_addresses_that_can_be_dialled_from_here() {
     let server = DnsServer::start().await;
-    let nobody = ["0.0.0.0", "::", "224.0.0.1", "ff02::1", "255.255.255.255", "fe80::1"];
+    let undialable = ["0.0.0.0", "::", "224.0.0.1", "ff02::1", "255.255.255.255", "fe80::1"];
     let nodes = ["10.0.0.2", "10.0.0.1", "fd00::1"];
-    server.set("nodes.test.", &[&nodes[..], &nobody].concat());
+    server.set("nodes.test.", &[&nodes[..], &undialable].concat());
     server.set("six.test.", &["fd00::1"]);
     let four = ["10.0.0.1:7", "10.0.0.2:7"].map(str::to_owned).to_vec();
     let both = [four.clone(), vec!["[fd00::1]:7".to_owned()]].concat();

@@ -59,9 +59,9 @@ use crate::protocol::wire::Message;
 /// Doubles with each stall in a row, up to 16 times, so that a transfer over a slow path completes.
 const STALL_TIMEOUT: Nanos = 5_000_000_000;
 const MAX_DOUBLINGS: u32 = 4;
-/// How long all of a transfer may take before another node is asked, beside its entries: chunks may
-/// come for ever, and may be empty, as where few slots of a large table hold a key. Doubles
-/// likewise.
+/// How long all of a transfer may take before another node is asked, in addition to what its
+/// entries take: chunks may come for ever, and may be empty, as where few slots of a large table
+/// hold a key. Doubles likewise.
 const WHOLE_TIMEOUT: Nanos = 120_000_000_000;
 /// What each entry adds to that: a server with the least byte cap, four transfers, and a load that
 /// takes all but a quarter of it, needs as long.

@@ -141,9 +141,8 @@ impl Epoch {
     }
 
     /// The epoch of `quota`, whose rule is `gcra`, which begins at `at`, when no TAT of this one is
-    /// above `highest`;
-    /// `None` if that leaves too little of the ring, because this one has lasted for years: then it
-    /// has to be [shortened](Self::shortened) first.
+    /// above `highest`; `None` if that leaves too little of the ring, because this one has lasted
+    /// for years: then it has to be [shortened](Self::shortened) first.
     pub(super) fn next(
         &self,
         quota: Quota,

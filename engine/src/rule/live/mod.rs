@@ -327,14 +327,14 @@ impl State for LiveTat {
     }
 }
 
-/// A `now` is a reading of the clock in nanoseconds, which means the same under every quota.
-///
-/// Each method reads the quota by itself, so a change may fall between two calls of one check,
-/// which is then decided before the change and answered after it.
 impl Modes for LiveGcra {
     const HAS_MODES: bool = true;
 }
 
+/// A `now` is a reading of the clock in nanoseconds, which means the same under every quota.
+///
+/// Each method reads the quota by itself, so a change may fall between two calls of one check,
+/// which is then decided before the change and answered after it.
 impl Algorithm for LiveGcra {
     type State = LiveTat;
 

@@ -18,7 +18,7 @@ use crate::front::deadline;
 /// What a body that comes in parts may take in any case, in bytes: small ones are not refused
 /// because others are large.
 const FREE_BYTES: usize = 4 * 1024;
-/// What some programs put in front of a text; JSON lets who reads it ignore that.
+/// What some programs put in front of a text; a parser of JSON may ignore it.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// What a body begins with that gzip has compressed.
 const GZIP: [u8; 2] = [0x1f, 0x8b];

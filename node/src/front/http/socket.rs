@@ -30,7 +30,7 @@ pub struct ClientSocket<'a>(Mutex<Exchange<'a>>);
 #[derive(Debug)]
 struct Exchange<'a> {
     socket: Coalesced<'a>,
-    request: Asked,
+    request: RequestState,
     /// When the last one was, or its answer was sent later, or the connection was opened.
     answered_at: Instant,
     input: Input,
@@ -45,15 +45,15 @@ struct Exchange<'a> {
     turn: Turn,
 }
 
-/// A request that has come.
+/// What is done about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
-    /// None has, or it is answered.
-    Nothing,
+enum RequestState {
+    /// None has come, or it is answered.
+    Absent,
     /// It waits until others have had their turn.
     InLine,
     /// It is being answered.
-    Something,
+    UnderWay,
 }
 
 /// What hyper has read.
@@ -69,7 +69,7 @@ impl<'a> ClientSocket<'a> {
     pub fn new(stream: Bounded<'a>) -> Self {
         Self(Mutex::new(Exchange {
             socket: Coalesced::new(stream),
-            request: Asked::Nothing,
+            request: RequestState::Absent,
             answered_at: Instant::now(),
             input: Input { has_begun: false, is_waiting: false },
             ends_with_next: false,
@@ -86,20 +86,20 @@ impl<'a> ClientSocket<'a> {
         let mut exchange = self.lock();
         exchange.input.has_begun = false;
         let waits = exchange.turn.add_request(work);
-        exchange.request = if waits { Asked::InLine } else { Asked::Something };
+        exchange.request = if waits { RequestState::InLine } else { RequestState::UnderWay };
         waits
     }
 
     /// Others have had their turn.
     pub fn begin_turn(&self) {
-        self.lock().request = Asked::Something;
+        self.lock().request = RequestState::UnderWay;
     }
 
     /// It is answered, perhaps as the last one, which took so much more work. What was read since
     /// it came is taken for its body, if it has one.
     pub fn answered(&self, has_body: bool, is_last: bool, work: u64) {
         let mut exchange = self.lock();
-        (exchange.request, exchange.is_ending) = (Asked::Nothing, is_last);
+        (exchange.request, exchange.is_ending) = (RequestState::Absent, is_last);
         exchange.turn.add(work);
         exchange.answered_at = Instant::now();
         // hyper waits for the time that its client had, which is over.
@@ -119,14 +119,14 @@ impl<'a> ClientSocket<'a> {
 
     /// Whether no request is being answered.
     pub fn is_idle(&self) -> bool {
-        self.lock().request == Asked::Nothing
+        self.lock().request == RequestState::Absent
     }
 
     /// Since when the head of a request is waited for; `None` while one is being answered, or its
     /// answer waits until the socket takes it.
     pub fn awaits_head_since(&self) -> Option<Instant> {
         let exchange = self.lock();
-        let awaits_head = exchange.request == Asked::Nothing && exchange.is_sent();
+        let awaits_head = exchange.request == RequestState::Absent && exchange.is_sent();
         awaits_head.then_some(exchange.answered_at)
     }
 
@@ -211,7 +211,7 @@ impl Exchange<'_> {
     /// last answer hyper ends its connection.
     fn rests(&self) -> bool {
         let is_answered = !self.input.has_begun && self.socket.is_empty();
-        let is_asked = self.request != Asked::Nothing;
+        let is_asked = self.request != RequestState::Absent;
         !self.is_ending && (is_asked || is_answered) && self.has_read_all()
     }
 
@@ -230,7 +230,7 @@ impl Exchange<'_> {
     /// an answer, and a request that waits for its turn, which is answered for a while from then
     /// on.
     fn keeps_end(&self) -> bool {
-        self.socket.is_blocked() || self.request == Asked::InLine
+        self.socket.is_blocked() || self.request == RequestState::InLine
     }
 
     fn half_closed(&mut self) -> Pin<&mut Sleep> {
@@ -259,7 +259,7 @@ impl AsyncRead for &ClientSocket<'_> {
             exchange.end_is_unseen = true;
             return Poll::Pending;
         }
-        if !has_read && exchange.request == Asked::Something {
+        if !has_read && exchange.request == RequestState::UnderWay {
             ready!(exchange.half_closed().poll(context));
         }
         Poll::Ready(Ok(()))

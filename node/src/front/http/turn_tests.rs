@@ -136,7 +136,7 @@ async fn a_client_that_names_no_limit_waits_for_its_next_turn() {
     client.expect(2).await;
 }
 
-/// How many turns begin with so many requests.
+/// How many turns begin with this many requests.
 fn turns(turn: &mut Turn, requests: u64, work: u64) -> usize {
     (0..requests).filter(|_| turn.add_request(work)).count()
 }

@@ -8,7 +8,7 @@ use crate::front::resp::testing::{session, talk};
 use crate::front::stall::SCARCE_TIMEOUT;
 use crate::telemetry::exposition::Format;
 
-/// An argument of so many bytes takes more than a transaction has for itself.
+/// An argument of this many bytes takes more than a transaction has for itself.
 const LARGE: usize = 8_000;
 const ABORTED: &str = "-EXECABORT Transaction discarded because of previous errors.\r\n";
 

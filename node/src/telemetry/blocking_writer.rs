@@ -8,10 +8,10 @@ use rustix::io::Errno;
 
 /// Waits for the reader where a write would not, so that nothing of a text is left out.
 #[derive(Debug)]
-pub struct Patient<W>(pub W);
+pub struct BlockingWriter<W>(pub W);
 
-impl<W: Write + AsFd> Patient<W> {
-    fn patiently<T>(&mut self, mut act: impl FnMut(&mut W) -> io::Result<T>) -> io::Result<T> {
+impl<W: Write + AsFd> BlockingWriter<W> {
+    fn waiting<T>(&mut self, mut act: impl FnMut(&mut W) -> io::Result<T>) -> io::Result<T> {
         loop {
             match act(&mut self.0) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -26,13 +26,13 @@ impl<W: Write + AsFd> Patient<W> {
     }
 }
 
-impl<W: Write + AsFd> Write for Patient<W> {
+impl<W: Write + AsFd> Write for BlockingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.patiently(|out| out.write(bytes))
+        self.waiting(|out| out.write(bytes))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.patiently(W::flush)
+        self.waiting(W::flush)
     }
 }
 
@@ -41,7 +41,7 @@ impl<W: Write + AsFd> Write for Patient<W> {
 /// # Errors
 /// One line, as of a full disk; a closed pipe is not a failure.
 pub fn print(text: &str) -> Result<(), String> {
-    let mut out = Patient(io::stdout());
+    let mut out = BlockingWriter(io::stdout());
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         written => written.map_err(|error| format!("standard output: {error}")),
@@ -67,7 +67,7 @@ mod tests {
         // Of which one write takes a part.
         let line = "l".repeat(filled + 1);
         let expected = line.clone();
-        let written = std::thread::spawn(move || Patient(writer).write_all(line.as_bytes()));
+        let written = std::thread::spawn(move || BlockingWriter(writer).write_all(line.as_bytes()));
         let mut read = String::new();
         reader.read_to_string(&mut read).unwrap();
         written.join().unwrap().unwrap();
