@@ -41,10 +41,11 @@
 //! | C2 tag, any scan | relaxed | none: at least as new as the word by C1; if newer, the step it leads to fails | - | - |
 //! | C3 word, claim | release | C1 | a thread that finds its key gone may read an older value of a clock in a shared word than the claimer did. No model shows it: loom never moves a load behind a later store. The fence (C4) orders the claim before the scan of the other slots | none |
 //! | C4 fence | sequentially consistent | the same fence of another claimer; as a release fence it also orders C3 before C5 | both scan before either has published: two live words | `fence-acquire-release`, `no-fence` |
-//! | C5 tag, home bits, label | relaxed; its load acquire | U3 and this load of others, by C4 | load: a claim whose slot was stolen labels the next owner's slot | `label-load-relaxed` |
+//! | C5 tag, home bits, label | relaxed | U3 and C9, by C4 | - | - |
 //! | C6 word, confirm | release | U2, C1 | a settled word whose label is not visible | `confirm-relaxed` |
 //! | C7 word, withdraw | relaxed | none: a free slot says nothing about its tag | - | - |
-//! | C8 word, second look before the label | relaxed | ordered after the load of C5 by its acquire | - | `label-without-second-read` |
+//! | C8 word, second look before the label | relaxed | ordered after C9 by its acquire | - | `label-without-second-read` |
+//! | C9 tag, home bits, read before the label | acquire | C5 of others, by C4 | a claim whose slot was stolen labels the next owner's slot | `label-load-relaxed` |
 
 mod met;
 mod vacancy;
@@ -411,7 +412,7 @@ impl Slot {
     /// Writes a part of the label; `false` when the intent is gone.
     fn note(&self, intent: Word, place: &AtomicU64, new: u64) -> bool {
         loop {
-            let seen = place.load(Ordering::Acquire); // C5
+            let seen = place.load(Ordering::Acquire); // C9
             // C8. The place is read first: if the intent is still there after that, `seen` is not
             // newer than the claim, and replacing it cannot undo what a later one writes.
             if self.word.load(Ordering::Relaxed) != intent.0 {

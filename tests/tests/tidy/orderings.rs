@@ -87,50 +87,88 @@ fn the_sites_that_tables_name_are_marked() {
 
 #[test]
 fn every_ordering_is_marked_as_a_table_names_it() {
+    let unmarked = unargued(str::to_owned);
+    let unmarked = unmarked.join("\n");
+    assert!(unmarked.is_empty(), "orderings without the mark of a row that has them:\n{unmarked}");
+}
+
+/// No mark but that of a site argues its ordering.
+#[test]
+fn a_weaker_ordering_is_no_row_s() {
+    let weakened = |line: &str| {
+        let stronger = named(line).next().filter(|ordering| *ordering != "Relaxed");
+        stronger.map_or(line.to_owned(), |ordering| line.replacen(ordering, "Relaxed", 1))
+    };
+    let (caught, all) = (unargued(weakened), unargued(|line| line.replace("Ordering::", "O::")));
+    assert!(all.is_empty(), "none is named: {all:?}");
+    let sources = files::with_extension(&["rs"]);
+    let product = sources.iter().filter(|file| file.is_product());
+    let strong = product.flat_map(|file| {
+        let lines = before_tests(file).into_iter().enumerate();
+        lines.filter(|(_, line)| weakened(line) != **line).map(|(at, _)| site(file, at))
+    });
+    let missed: Vec<_> =
+        strong.filter(|site| !caught.iter().any(|caught| caught.starts_with(site))).collect();
+    assert!(missed.is_empty(), "may be relaxed unnoticed:\n{}", missed.join("\n"));
+}
+
+/// The orderings of product code that no row argues, if each line with one were `changed` so.
+fn unargued(changed: impl Fn(&str) -> String) -> Vec<String> {
     let sources = files::with_extension(&["rs"]);
     let tables: Vec<_> = sources.iter().filter(|file| file.text.contains(TABLE)).collect();
-    let mut unmarked = Vec::new();
+    let mut unargued = Vec::new();
     for file in sources.iter().filter(|file| file.is_product()) {
         let over = tables.iter().filter(|of| of.path == file.path || is_child(file, of));
         let known: BTreeMap<_, _> = over.flat_map(|of| rows(of)).collect();
-        let lines: Vec<_> =
-            file.text.lines().take_while(|line| !line.starts_with("mod tests {")).collect();
-        for at in (0..lines.len()).filter(|at| has_ordering(lines[*at])) {
-            if is_of_failure(lines[..at].last(), lines[at]) {
+        let lines = before_tests(file);
+        for (at, line) in lines.iter().enumerate() {
+            let line = changed(line);
+            let Some(ordering) = named(&line).next() else { continue };
+            if is_of_failure(lines[..at].last(), &line) {
                 continue;
             }
-            let above = lines[..at].iter().rev().take(MARKED_ABOVE);
-            let above = above.take_while(|line| !line.contains("fn "));
-            // On its second line, if it is one of two.
-            let below = lines.get(at + 1).filter(|line| !line.trim_start().starts_with("//"));
-            let mut around = above.chain([&lines[at]]).chain(below);
-            let is_of = |mark| known.get(mark).is_some_and(|row| argues(row, lines[at]));
-            if !around.any(|line| marks_in(line).any(is_of)) {
-                unmarked.push(format!("{}:{}: {}", file.path, at + 1, lines[at].trim()));
+            if !rows_of(&lines, at, &known).iter().any(|row| argues(row, ordering)) {
+                unargued.push(format!("{} {}", site(file, at), line.trim()));
             }
         }
     }
-    assert!(
-        unmarked.is_empty(),
-        "orderings without the mark of a row that has them:\n{}",
-        unmarked.join("\n")
-    );
+    unargued
 }
 
-/// Whether the second cell of a row names an ordering that a line of code does, or none at all.
-fn argues(cell: &str, line: &str) -> bool {
+fn before_tests(file: &File) -> Vec<&str> {
+    file.text.lines().take_while(|line| !line.starts_with("mod tests {")).collect()
+}
+
+fn site(file: &File, at: usize) -> String {
+    format!("{}:{}:", file.path, at + 1)
+}
+
+/// The rows that a line of code is marked with: by itself, or on its second line, or else by the
+/// nearest mark above it.
+fn rows_of<'a>(lines: &[&str], at: usize, known: &BTreeMap<&str, &'a str>) -> Vec<&'a str> {
+    let below = lines.get(at + 1).filter(|line| !line.trim_start().starts_with("//"));
+    let below = below.filter(|line| !has_ordering(line));
+    let above = lines[..at].iter().rev().take(MARKED_ABOVE);
+    let above = above.take_while(|line| !line.contains("fn "));
+    let marked = [&lines[at]].into_iter().chain(below).chain(above);
+    let mut marked = marked.map(|line| marks_in(line).filter_map(|mark| known.get(mark).copied()));
+    marked
+        .find_map(|rows| Some(rows.collect::<Vec<_>>()).filter(|rows| !rows.is_empty()))
+        .unwrap_or_default()
+}
+
+/// Whether the second cell of a row names an ordering.
+fn argues(cell: &str, ordering: &str) -> bool {
     // Contains neither of the two.
     const BOTH: &str = "both";
-    let word = |ordering| match ordering {
+    let word = match ordering {
         "Relaxed" => "relaxed",
         "Acquire" => "acquire",
         "Release" => "release",
         "AcqRel" => BOTH,
         _ => "sequentially consistent",
     };
-    let cell = &cell.replace("acquire and release", BOTH);
-    let names_none = !ORDERINGS.iter().any(|ordering| cell.contains(word(*ordering)));
-    names_none || named(line).any(|ordering| cell.contains(word(ordering)))
+    cell.replace("acquire and release", BOTH).contains(word)
 }
 
 /// Whether a line is the second ordering of an exchange, for when it fails, and orders nothing.

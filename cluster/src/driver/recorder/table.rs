@@ -266,9 +266,8 @@ impl Table {
     /// Adds any record.
     #[inline]
     pub(crate) fn record_any(&self, record: Record, clock: impl FnOnce() -> i64) -> Outcome {
-        // R1, R16
-        let epoch = self.progress.epoch.load(Ordering::Acquire);
-        let is_first = self.own.seen.load(Ordering::Relaxed) != epoch;
+        let epoch = self.progress.epoch.load(Ordering::Acquire); // R1
+        let is_first = self.own.seen.load(Ordering::Relaxed) != epoch; // R16
         // What is given back comes after what this node had received.
         if is_first || record.debt < 0 && record.at.is_none() {
             self.begin(epoch, clock());
@@ -342,9 +341,8 @@ impl Table {
     /// The first record in an epoch, or one that is dated now.
     #[cold]
     fn begin(&self, epoch: u64, now: i64) {
-        // R16, R3
-        self.own.date.store(now as u64, Ordering::Relaxed);
-        self.own.seen.store(epoch, Ordering::Release);
+        self.own.date.store(now as u64, Ordering::Relaxed); // R16
+        self.own.seen.store(epoch, Ordering::Release); // R3
     }
 
     /// The key's slot, or a free one that comes before it.
@@ -380,9 +378,8 @@ impl Table {
 
     #[inline]
     fn has_journal_room(&self) -> bool {
-        // R16, R10
-        let head = self.own.head.load(Ordering::Relaxed);
-        let done = self.progress.done.load(Ordering::Acquire);
+        let head = self.own.head.load(Ordering::Relaxed); // R16
+        let done = self.progress.done.load(Ordering::Acquire); // R10
         head.wrapping_sub(done) < self.journal.len() as u64
     }
 
@@ -402,9 +399,8 @@ impl Table {
     /// Begins an epoch; only the consumer may. Of several tables all begin before the first is
     /// drained: what their owners record meanwhile then does not delay what is done.
     pub(crate) fn advance(&self) {
-        // R18, R2
-        let epoch = self.progress.epoch.load(Ordering::Relaxed);
-        self.progress.epoch.store(epoch + 1, Ordering::Release);
+        let epoch = self.progress.epoch.load(Ordering::Relaxed); // R18
+        self.progress.epoch.store(epoch + 1, Ordering::Release); // R2
     }
 
     /// Begins to drain what there is; only the consumer may, with always the same reader, when the
