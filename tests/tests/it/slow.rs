@@ -159,11 +159,17 @@ fn heads_are_as_large_as_was_said() {
     let mut client = Raw::connect(node.http);
     client.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 TLS\r\n\r\n");
     assert_eq!(client.http_answer().0, "HTTP/1.1 400 Bad Request");
+    // HTTP/2 gets no answer.
+    let mut client = Raw::connect(node.http);
+    client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    client.expect_end();
     let errors = |code: &str| {
         node.metric(&format!("tidegate_errors_total{{frontend=\"http\",code=\"{code}\"}}"))
     };
     // Counted once the connection has ended, which may be after its answer has come.
-    wait_until("all are counted", || (errors("head_too_large"), errors("not_http")) == (2, 1));
+    wait_until("all are counted", || {
+        (errors("head_too_large"), errors("malformed_head")) == (2, 2)
+    });
     // Unless another number is given, hyper's own is the bound.
     let usual = Node::start(&[]);
     for (fields, expected) in [(99, "HTTP/1.1 200 OK"), (100, too_large)] {

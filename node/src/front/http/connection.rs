@@ -133,7 +133,7 @@ async fn talk(socket: &ClientSocket<'_>, node: &Routes, drain: &CancellationToke
         }
     });
     let connection = builder(&node.bounds).serve_connection(TokioIo::new(socket), service);
-    let mut connection = Counted { connection: std::pin::pin!(connection), node };
+    let mut connection = CountingErrors { inner: std::pin::pin!(connection), node };
     tokio::select! {
         biased;
         () = socket.drive(Pin::new(&mut connection)) => return false,
@@ -144,22 +144,22 @@ async fn talk(socket: &ClientSocket<'_>, node: &Routes, drain: &CancellationToke
     }
     // hyper closes this side. A client that reads late may send before it has read all.
     let is_idle = socket.is_idle() && !socket.holds_answers();
-    connection.connection.as_mut().graceful_shutdown();
+    connection.inner.as_mut().graceful_shutdown();
     socket.drive(Pin::new(&mut connection)).await;
     is_idle
 }
 
 /// What hyper serves. A head that hyper refuses itself, which ends the connection, is counted.
-struct Counted<'a, C> {
-    connection: Pin<&'a mut C>,
+struct CountingErrors<'a, C> {
+    inner: Pin<&'a mut C>,
     node: &'a Routes,
 }
 
-impl<C: Future<Output = hyper::Result<()>>> Future for Counted<'_, C> {
+impl<C: Future<Output = hyper::Result<()>>> Future for CountingErrors<'_, C> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let ended = ready!(self.connection.as_mut().poll(context));
+        let ended = ready!(self.inner.as_mut().poll(context));
         if let Some(code) = ended.err().and_then(|error| HeadError::of(&error)) {
             self.node.service.metrics().errors().count_http(code.name(), 1);
         }
@@ -215,9 +215,12 @@ async fn refuse(mut stream: TcpStream, node: Arc<Routes>) {
     let mut builder = builder(&node.bounds);
     // The time is bounded, so a client may close its side.
     builder.keep_alive(false).half_close(true);
-    let connection = builder.serve_connection(TokioIo::new(&mut stream), service);
-    let connection = Counted { connection: std::pin::pin!(connection), node: &node };
-    if tokio::time::timeout(LINGER, connection).await.is_ok() {
+    let answered = {
+        let connection = builder.serve_connection(TokioIo::new(&mut stream), service);
+        let connection = CountingErrors { inner: std::pin::pin!(connection), node: &node };
+        tokio::time::timeout(LINGER, connection).await
+    };
+    if answered.is_ok() {
         // A body may be on its way.
         linger(&mut stream).await;
     }

@@ -21,31 +21,31 @@ pub async fn head_missing(socket: &ClientSocket<'_>, timeout: Duration) {
     }
 }
 
-/// What is wrong with a head that hyper answers by itself, without a body. Names and meanings stay
-/// as they are.
+/// What is wrong with a head that hyper refuses by itself. Names and meanings stay as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadError {
-    /// It is not HTTP/1: 400, or nothing where HTTP/2 begins.
-    NotHttp,
-    /// 431, or 414 of a path.
+    /// It is not HTTP/1, as TLS, or contradicts itself: 400 without a body. Where HTTP/2 begins, no
+    /// answer.
+    Malformed,
+    /// 431 without a body.
     TooLarge,
 }
 
 impl HeadError {
-    pub const ALL: [Self; 2] = [Self::NotHttp, Self::TooLarge];
+    pub const ALL: [Self; 2] = [Self::Malformed, Self::TooLarge];
 
     /// Of what a connection ended with; `None` where that was something else.
     pub fn of(error: &hyper::Error) -> Option<Self> {
         if error.is_parse_too_large() {
             Some(Self::TooLarge)
         } else {
-            error.is_parse().then_some(Self::NotHttp)
+            error.is_parse().then_some(Self::Malformed)
         }
     }
 
     pub const fn name(self) -> &'static str {
         match self {
-            Self::NotHttp => "not_http",
+            Self::Malformed => "malformed_head",
             Self::TooLarge => "head_too_large",
         }
     }

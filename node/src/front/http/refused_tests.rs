@@ -68,6 +68,41 @@ async fn what_is_refused_is_counted_by_its_code() {
     assert_eq!(all(), ["4", "2", "1", "0"]);
 }
 
+/// By a connection that is served, and by one beyond the bound.
+#[tokio::test]
+async fn heads_that_are_refused_are_counted() {
+    let (service, bounds) = (service(), HttpBounds::default());
+    let long = format!("GET / HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "y".repeat(bounds.head_bytes));
+    let readiness = Arc::new(Readiness::new());
+    let front_end = HttpFrontEnd::new(Arc::clone(&service), readiness, Gate::default(), bounds);
+    let counts = || ["malformed_head", "head_too_large"].map(|code| counted(&service, code));
+    assert_eq!(counts(), ["0", "0"]);
+    let answered = async |head: &str, is_served: bool| {
+        let (mut client, accepted) = pair().await;
+        client.write_all(head.as_bytes()).await.unwrap();
+        client.shutdown().await.unwrap();
+        let serving = if is_served {
+            let metrics = service.metrics().connections(FrontEndName::Http).clone();
+            let budget = Arc::new(Budget::new(MAX_UNSENT_BYTES));
+            let unsent = Unsent::new(budget, WRITE_TIMEOUT, metrics);
+            tokio::spawn(front_end.serve(accepted, unsent, CancellationToken::new()))
+        } else {
+            tokio::spawn(front_end.refuse(accepted))
+        };
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        drop(client);
+        serving.await.unwrap();
+        answer.get(..12).unwrap_or_default().to_owned()
+    };
+    for (is_served, expected) in [(true, ["2", "1"]), (false, ["4", "2"])] {
+        assert_eq!(answered("\x16\x03\x01 TLS\r\n\r\n", is_served).await, "HTTP/1.1 400");
+        assert_eq!(answered(&long, is_served).await, "HTTP/1.1 431");
+        assert_eq!(answered("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", is_served).await, "");
+        assert_eq!(counts(), expected);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_unknown_limit_is_logged_once_a_second() {
     static THROTTLE: SharedLogThrottle = SharedLogThrottle::new("tests");

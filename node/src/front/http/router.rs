@@ -24,10 +24,10 @@ const SKIPPED_WITHIN: Duration = Duration::from_secs(1);
 /// The lines of the log about requests of pages, and for hosts, that are not allowed.
 static STOPPED: SharedLogThrottle = SharedLogThrottle::new("requests that were refused");
 
-/// What a request is answered by, without the rest of it.
+/// Which handler answers a request, with the part of the request that it needs.
 ///
-/// A future is moved when it begins, so one that is made for each request holds what all have;
-/// what else is held for a request is boxed.
+/// hyper moves the future of each request when it begins, so it is kept small: what only some
+/// requests need is boxed.
 pub struct Routed {
     passed: Result<Option<Passed>, Box<Answer>>,
     route: Route,
@@ -38,7 +38,7 @@ enum Route {
     Check(Incoming),
     Batch(Incoming),
     /// Its head alone.
-    Head(Box<Request<Incoming>>),
+    ByHead(Box<Request<Incoming>>),
 }
 
 impl Routed {
@@ -48,7 +48,7 @@ impl Routed {
         let route = match request.uri().path() {
             "/v1/check" if is_post && passed.is_ok() => Route::Check(request.into_body()),
             "/v1/check-batch" if is_post && passed.is_ok() => Route::Batch(request.into_body()),
-            _ => Route::Head(request.into()),
+            _ => Route::ByHead(request.into()),
         };
         Self { passed, route }
     }
@@ -58,10 +58,12 @@ impl Routed {
         let mut answer = match route {
             Route::Check(body) => check::answer(node, body).await,
             Route::Batch(body) => Box::pin(batch::answer(node, body)).await,
-            Route::Head(request) if request.body().is_end_stream() => {
+            Route::ByHead(request) if request.body().is_end_stream() => {
                 by_head(node, &request, &passed)
             }
-            Route::Head(request) => Box::pin(by_head_alone(node, *request, &passed)).await,
+            Route::ByHead(request) => {
+                Box::pin(by_head_after_skipping(node, *request, &passed)).await
+            }
         };
         refused::count(&node.service, &answer);
         if let Ok(Some(passed)) = passed {
@@ -140,8 +142,8 @@ fn log_stopped(of: &[u8], why: &str) {
     }
 }
 
-/// The answer to a request whose body says nothing to it, and is read all the same.
-async fn by_head_alone(
+/// The same, once the body is read and dropped.
+async fn by_head_after_skipping(
     node: &Routes,
     request: Request<Incoming>,
     passed: &Result<Option<Passed>, Box<Answer>>,

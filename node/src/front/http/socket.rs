@@ -80,7 +80,7 @@ impl<'a> ClientSocket<'a> {
         }))
     }
 
-    /// A request has come that takes so much work. Whether others are to have their turn before:
+    /// A request has come that takes this much work. Whether others are to have their turn before:
     /// then [`ClientSocket::begin_turn`] follows.
     pub fn asked(&self, work: u64) -> bool {
         let mut exchange = self.lock();
@@ -95,7 +95,7 @@ impl<'a> ClientSocket<'a> {
         self.lock().request = RequestState::UnderWay;
     }
 
-    /// It is answered, perhaps as the last one, which took so much more work. What was read since
+    /// It is answered, perhaps as the last one, which took this much more work. What was read since
     /// it came is taken for its body, if it has one.
     pub fn answered(&self, has_body: bool, is_last: bool, work: u64) {
         let mut exchange = self.lock();
