@@ -110,23 +110,23 @@ mod tests {
 
     /// Those that fill the budget are, and not those behind them.
     #[test]
-    fn who_holds_more_than_its_part_is_greedy_while_room_is_scarce() {
+    fn who_exceeds_its_part_while_room_is_scarce() {
         let budget = Arc::new(Budget::new(120));
         let shares = [30, 21, 9, 0].map(|bytes| {
             let mut share = Share::new(Arc::clone(&budget));
             assert!(share.resize(bytes));
             share
         });
-        let greedy = |least| shares.each_ref().map(|share| share.exceeds_its_part(least));
-        assert_eq!(greedy(0), [false; 4]);
+        let exceed = |least| shares.each_ref().map(|share| share.exceeds_its_part(least));
+        assert_eq!(exceed(0), [false; 4]);
         let mut other = Share::new(budget);
         (0..3).for_each(|_| assert!(other.resize(1) && other.resize(0)));
         assert!(other.resize(1));
         // A part is 15.
-        assert_eq!(greedy(0), [true, true, false, false]);
-        assert_eq!(greedy(21), [true, false, false, false]);
+        assert_eq!(exceed(0), [true, true, false, false]);
+        assert_eq!(exceed(21), [true, false, false, false]);
         other.resize(0);
-        assert_eq!(greedy(0), [false; 4]);
+        assert_eq!(exceed(0), [false; 4]);
     }
 
     #[test]

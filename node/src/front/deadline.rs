@@ -8,7 +8,8 @@ use std::time::Duration;
 use tokio::task::unconstrained;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
-/// A time that is noticed so late passed while the node did not run: as much more is given then.
+/// A time that is noticed as late as this passed while the node did not run: as much more is given
+/// then.
 pub const NOTICED_LATE: Duration = Duration::from_millis(100);
 
 /// When a client must have sent something. Where that is noticed late it is put off once, and not

@@ -36,8 +36,9 @@ pub async fn pair() -> (TcpStream, TcpStream) {
     (client, accepted)
 }
 
-/// Waits until a client can read more, or there is none: the time in which the systems announce to
-/// each other what has been read, and send what they hold, is not paused.
+/// Waits until a client can read more, for a tenth of a second if its node has no more to send: the
+/// time in which the systems announce to each other what has been read, and send what they hold, is
+/// not paused. What they hold is a few pieces, so that the node has room soon after.
 fn more_arrives(client: &TcpStream) {
     let time = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
     poll(&mut [PollFd::new(client, PollFlags::IN)], Some(&time)).unwrap();

@@ -290,7 +290,7 @@ fn fill(pipe: &mut PipeWriter) {
     fcntl_setfl(&*pipe, OFlags::empty()).unwrap();
 }
 
-/// As that of a terminal that is stopped. The node serves, and ends when it is told to.
+/// As that of a terminal that is stopped. The node serves, and ends at a signal.
 #[test]
 fn a_standard_output_that_takes_nothing_is_not_waited_for() {
     let (_reader, mut output) = std::io::pipe().unwrap();
